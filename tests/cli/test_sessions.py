@@ -117,7 +117,7 @@ def test_a_pipe_gets_one_line_of_fields_per_session_newest_first(person: Session
     person.do(lambda store: moved(store, old))
     age(person, old, timedelta(days=1))
     first, second = (line.split("\t") for line in person("list").splitlines())
-    assert first[:3] == [new.id, "", "set aside"]
+    assert first[:3] == [new.id, "", "not open"]
     assert first[4:] == ["0", ""]
     assert second[:3] == [old.id, "old one", "telegram group 42, thread 7"]
     assert second[4:] == ["2", "/srv/x"]
@@ -170,8 +170,8 @@ def test_on_a_terminal_sessions_are_a_table(person: SessionsCommand):
     code, shown = person.on_screen(columns=100)
     assert code == 0
     assert shown == (
-        "TITLE       WHERE      LAST ACTIVE    MESSAGES  DIRECTORY\n"
-        "my project  set aside  5 minutes ago         2  ~/code/segue\n"
+        "TITLE       WHERE     LAST ACTIVE    MESSAGES  DIRECTORY\n"
+        "my project  not open  5 minutes ago         2  ~/code/segue\n"
     )
 
 
@@ -220,7 +220,7 @@ def test_a_session_is_shown_with_its_last_messages(person: SessionsCommand):
     facts = dict(line.strip().split("  ", 1) for line in shown[1 : shown.index("")])
     facts = {name: output.strip() for name, output in facts.items()}
     assert facts["id"] == session.id
-    assert facts["where"] == "set aside"
+    assert facts["where"] == "not open"
     assert facts["last active"] == "just now"
     assert facts["tokens"] == "4,800 in (800 from a cache), 120 out"
     assert (facts["directory"], facts["model"], facts["messages"]) == ("/srv/x", "local", "8")

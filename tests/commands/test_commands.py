@@ -378,7 +378,7 @@ async def test_the_model_is_shown_and_changed_for_this_session(stage: Stage):
 async def test_tools_lists_which_tools_need_approval(stage: Stage):
     rows = [row.split(maxsplit=1) for row in (await stage.do("/tools")).splitlines()]
     asks = {name: rest.partition("  ")[0] for name, rest in rows}
-    assert (asks["shell"], asks["read_file"]) == ("asks first", "asks at times")
+    assert (asks["shell"], asks["read_file"]) == ("asks first", "may ask")
 
 
 async def test_memory_is_listed_and_edited(stage: Stage):

@@ -28,7 +28,7 @@ async def test_only_the_owner_answers_with_a_button(home: Household):
         home.model.plans.append(tool_call("shell", command=f"touch {path}"))
         await home.writes("make it", thread)
         question = await home.sees(QUESTION, thread)
-        assert "(question 1)" in question.text
+        assert "This is question 1." in question.text
         assert question.labels == ("Allow", "Allow in this session", "Deny")
         asked = len(home.model.requests)
         for label in question.labels:

@@ -141,7 +141,7 @@ async def allow_on_the_page(browser: Browser, chat: str) -> str:
 
 async def allow_on_the_phone(home: Household, number: int) -> str:
     """Allow what the agent asks for with that question, and return it."""
-    question = await home.sees(f"(question {number})")
+    question = await home.sees(f"This is question {number}.")
     await home.rig.press(home.anna, home.chat, question, "Allow")
     return question.text
 

@@ -64,13 +64,13 @@ async def test_a_running_conversation_is_set_aside_with_its_answer_and_brought_b
             await home.handoff(State.RUNNING)
             home.model.let_go()
             assert (await moving).state is State.COMPLETED
-        notice = await home.sees("is set aside")
+        notice = await home.sees("was here before")
         assert "Type /resume" in notice.text
         (bring_back,) = notice.labels
         await home.writes("and on")
         await home.sees("(3) and on")
         await home.rig.press(home.anna, home.chat, notice, bring_back)
-        await home.sees("“Sums” is set aside")
+        await home.sees("“Sums” was here before")
         await home.writes("where were we?")
         await home.sees("(2) where were we?")
         await home.writes("/resume Sums")

@@ -118,7 +118,7 @@ async def test_the_session_of_a_home_channel_without_threads_is_set_aside_by_nam
             farewell = await handed_over(house.store, Completed(done))
             assert "No thread could be opened there" in farewell
         assert (await house.session_at(home)).id == desk.session.id
-        advice = "“Stories”, which was here before, is set aside. Type /resume Stories to go on"
+        advice = "“Stories” was here before. Type /resume Stories to bring it"
         shown = await house.driver.until(
             lambda shown: any(text.startswith(advice) for text in shown.texts), chat=chat
         )

@@ -52,7 +52,7 @@ async def question(house: House, chat: str) -> Message:
 
 def numbered(question: Message) -> str:
     """The number of the question."""
-    found = re.search(r"\(question (\d+)\)", question.text)
+    found = re.search(r"This is question (\d+)\.", question.text)
     assert found, question.text
     return found[1]
 
@@ -254,7 +254,7 @@ async def test_the_buttons_of_a_long_question_are_removed_once_it_is_answered(
     made = tmp_path / "made"
     chat = await house.chat()
     around = len(
-        f"May I do this? (question 1)\n\n```\nrun in {Path.home()}:\n: ; touch {made}\n```"
+        f"May I do this? This is question 1.\n\n```\nrun in {Path.home()}:\n: ; touch {made}\n```"
     )
     filling = "x" * (rules.length - around + extra)
     wanted = call("shell", command=f": {filling}; touch {made}")

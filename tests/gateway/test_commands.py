@@ -75,7 +75,7 @@ async def test_resume_offers_the_titled_sessions_of_all_platforms(house: House):
     async with house.gateway():
         await house.driver.say(house.anna, chat, "/resume")
         listed = await message_with(house, chat, "1. Sums")
-        assert "local" in listed.text
+        assert "terminal" in listed.text
         await house.driver.press(house.anna, listed.id, listed.buttons[0].label)
         await message_with(house, chat, "**“Sums”** continues here")
         await house.driver.say(house.anna, chat, "go on")

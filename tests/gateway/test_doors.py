@@ -467,7 +467,7 @@ async def test_a_chat_says_that_a_new_session_answers_and_brings_the_other_back(
         await house.driver.message("(2) and more", chat=chat)
         await house.driver.press(house.anna, notice.id, "Bring back Boat")
         back = await until(house, chat, "**“Boat”** continues here.")
-        assert "is set aside: /resume" in back.text
+        assert "was here before: /resume" in back.text
         assert [button.label.split()[0] for button in back.buttons] == ["Bring"]
         await house.driver.say(house.anna, chat, "and her colour?")
         await house.driver.message("(2) and her colour?", chat=chat)
@@ -484,7 +484,7 @@ async def test_a_session_set_aside_by_an_arriving_one_is_brought_back_with_a_but
         await until(house, chat, "The title of this session is “Stories”.")
         async with house.terminal(("What is she called?", "Otter."), title="Boat") as desk:
             await desk.hand_off()
-        aside = await until(house, chat, "“Stories”, which was here before, is set aside.")
+        aside = await until(house, chat, "“Stories” was here before.")
         await until(house, chat, "**“Boat”** continues here.")
         await house.driver.press(house.anna, aside.id, "Bring back Stories")
         await until(house, chat, "**“Stories”** continues here.")
@@ -501,9 +501,9 @@ async def test_a_session_without_a_title_is_set_aside_in_words_and_not_by_its_id
         untitled = await house.session_at(await house.address(chat))
         async with house.terminal(("What is she called?", "Otter."), title="Boat") as desk:
             await desk.hand_off()
-        aside = await until(house, chat, "which was here before, is set aside.")
+        aside = await until(house, chat, "was here before.")
         assert aside.text.startswith("An untitled session of ")
-        assert f"Type /resume {untitled.id} to go on with it." in aside.text.replace("\\_", "_")
+        assert f"Type /resume {untitled.id} to bring it back." in aside.text.replace("\\_", "_")
         assert [button.label for button in aside.buttons] == ["Bring it back"]
         await house.driver.press(house.anna, aside.id, "Bring it back")
         await until(house, chat, "**An untitled session of ")
@@ -518,8 +518,8 @@ async def test_a_session_is_set_aside_by_the_name_that_its_button_has(house: Hou
         # From now on, the name alone means this one.
         async with house.terminal(("What is she called?", "Otter."), title="Boat #2") as desk:
             await desk.hand_off()
-        aside = await until(house, chat, "“Boat”, which was here before, is set aside.")
-        assert "Type /resume Boat #1 to go on with it." in aside.text
+        aside = await until(house, chat, "“Boat” was here before.")
+        assert "Type /resume Boat #1 to bring it back." in aside.text
         assert [button.label for button in aside.buttons] == ["Bring back Boat"]
         await house.driver.say(house.anna, chat, "/resume Boat #1")
         await until(house, chat, "**“Boat”** continues here.")

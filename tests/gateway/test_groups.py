@@ -94,7 +94,7 @@ async def test_a_session_that_arrives_where_the_agent_must_be_addressed_says_so(
         await house.driver.command(house.anna, chat, "/new")
         await message_with(house, chat, "A new session.")
         await house.driver.command(house.anna, chat, "/resume sums")
-        await message_with(house, chat, "is set aside")
+        await message_with(house, chat, "was here before")
     shown = await house.driver.look(chat)
     assert sum(HINT in text for text in shown.texts) == 3
 

@@ -72,7 +72,7 @@ async def test_the_session_comes_back_with_the_messages_of_the_chat(house: House
 
 # A home channel without threads, in which another session is
 
-ASIDE, ARRIVED = "which was here before, is set aside.", "**“Sums”** continues here."
+ASIDE, ARRIVED = "was here before. Type /resume", "**“Sums”** continues here."
 
 
 async def order(house: House, chat: str, *words: str) -> list[int]:
@@ -246,6 +246,6 @@ async def test_an_answer_of_a_session_that_was_set_aside_meanwhile_names_it(
         async with house.terminal(("one", "two"), title="Sums") as desk:
             await desk.hand_off()
         model.go.set()
-        await message_with(house, chat, ", which was set aside here, answers:\n\n(1) a long one")
+        await message_with(house, chat, ", which was here before, answers:\n\n(1) a long one")
         await house.driver.say(house.anna, chat, "go on")
         await house.driver.message("(3) go on", chat=chat)

@@ -135,7 +135,7 @@ async def test_an_ended_session_does_not_give_its_epoch_to_the_next_holder(
 ):
     stale = await hold(store, session.id, said("hello"))
     await sessions.end(store, session.id, EndReason.NEW, lease=stale)
-    with pytest.raises(SessionMoved, match="set aside"):
+    with pytest.raises(SessionMoved, match="not open anywhere"):
         await transcripts.append(store, stale, [said("one more")])
     await leases.acquire(store, session.id, "a terminal on sofa")
     with pytest.raises(SessionMoved, match="a terminal on sofa"):

@@ -94,13 +94,13 @@ async def test_a_press_answers_the_question_under_which_it_was_made(site: Site, 
     async with site.gateway(model=[*wanted, "Over."]), site.browser() as browser:
         other, chat = await browser.new(), await browser.new()
         await browser.ask("say", chat=chat, text="make them")
-        asked = await browser.message("(question 1)")
+        asked = await browser.message("This is question 1.")
         allow = {"message": asked["no"], "data": asked["buttons"][0]["data"]}
         key = await browser.ask("press", chat=other, **allow)
         assert (await browser.until("refused", key=key))["reason"] == "That button no longer works."
         assert not first.exists()
         await browser.ask("press", chat=chat, **allow)
-        next_one = await browser.message("(question 2)")
+        next_one = await browser.message("This is question 2.")
         for number in (asked["no"], next_one["no"]):
             key = await browser.ask("press", chat=chat, message=number, data=allow["data"])
             assert (await browser.until("refused", key=key))[

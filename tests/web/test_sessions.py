@@ -90,7 +90,7 @@ async def test_each_session_is_listed_once_with_its_place_state_and_last_message
         (closed.id, "in a closed terminal", "idle", "closed"),
         (here.id, "here", "idle", "here"),
         (there.id, "on Telegram", "idle", "two"),
-        (aside.id, "set aside", "idle", "aside"),
+        (aside.id, "not open", "idle", "aside"),
     ]
 
 
@@ -293,7 +293,7 @@ async def test_after_resume_on_the_page_a_reload_shows_the_transcript_in_order_a
     assert [move["text"] for move in shown["moves"]] == ["Moved to the terminal", "Moved here"]
     notices = [m["html"] for m in shown["messages"] if m["author"] == "agent"]
     assert len(notices) == 1
-    assert "is set aside" in notices[0]
+    assert "was here before" in notices[0]
 
 
 async def test_a_new_session_is_shown_in_the_browser_that_requested_it(site: Site):
@@ -307,7 +307,7 @@ async def test_a_new_session_is_shown_in_the_browser_that_requested_it(site: Sit
         assert (fresh["chat"] != first, fresh["lines"]) == (True, [])
         # A page that only watched stays with the session.
         left = await other.until("shown", lambda t: t["entry"]["where"] != "here")
-        assert (left["chat"], left["entry"]["where"]) == (first, "set aside")
+        assert (left["chat"], left["entry"]["where"]) == (first, "not open")
 
 
 async def test_undo_removes_what_it_undid_and_retry_replaces_it(site: Site):

@@ -120,7 +120,7 @@ def question(asked: Approval, what: Description, *, in_run: bool = False) -> Dra
     """The message that asks, including the number that a typed answer must name."""
     shown = approval.excerpt(what)
     number = asked.id
-    title = f"May I do this? (question {number})"
+    title = f"May I do this? This is question {number}."
     if in_run:  # for a place where it arrives without its buttons
         title += f" Type /show {number} to see it again."
     body = f"{title}\n\n{fenced(shown.text)}"
@@ -150,7 +150,7 @@ def _whole_question(asked: Approval) -> Draft:
     if asked.state is not ApprovalState.WAITING:
         return _draft(asked, key, body, [])
     buttons = _answers(asked.id, in_run=asked.in_run)
-    return _draft(asked, key, f"{body}\n\nMay I do this? (question {asked.id})", buttons)
+    return _draft(asked, key, f"{body}\n\nMay I do this? This is question {asked.id}.", buttons)
 
 
 def _draft(asked: Approval, key: str, body: str, buttons: Sequence[tuple[str, str]]) -> Draft:

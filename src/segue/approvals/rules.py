@@ -53,7 +53,7 @@ class Rules:
         """A phrase for the user that says whether a tool with this risk asks first."""
         if self.policy is Policy.AUTO:
             return "runs at once"
-        return "asks at times" if risk is Risk.READ else "asks first"
+        return "may ask" if risk is Risk.READ else "asks first"
 
     def verdict(
         self,

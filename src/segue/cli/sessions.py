@@ -95,7 +95,7 @@ def sessions(ctx: click.Context, *, as_json: bool) -> None:
 @click.option(
     "--platform",
     type=click.Choice([platform.value for platform in Platform]),
-    help="Only sessions on this platform, or set aside after starting there.",
+    help="Only sessions on this platform, or not open now and started there.",
 )
 @click.option("--limit", type=_limit, default=_LISTED, show_default=True, help="Maximum number.")
 @click.option("--all", "everything", is_flag=True, help="No maximum.")
@@ -320,7 +320,7 @@ class SessionDetails:
             ("id", session.id),
             ("where", session_place(session)),
             ("open in", self.holder or ""),
-            ("began", f"{session.started.astimezone():%Y-%m-%d %H:%M}, on {session.source}"),
+            ("began", f"{session.started.astimezone():%Y-%m-%d %H:%M}, on {session.source.shown}"),
             ("last active", ago(session.active, now)),
             ("ended", ended),
             ("follows", session.parent or ""),
@@ -352,7 +352,7 @@ def handoff_json(handoff: Handoff) -> dict[str, Any]:
 
 
 def session_place(session: Session) -> str:
-    return one_line(str(session.address)) if session.address else "set aside"
+    return one_line(str(session.address)) if session.address else session.where
 
 
 def short_path(path: str | None) -> str:

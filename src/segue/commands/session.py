@@ -17,7 +17,12 @@ from segue.commands.base import (
     unquoted,
 )
 from segue.core.address import TARGETS, Address, HomeChannel, Platform
-from segue.core.errors import AmbiguousSession, SessionNotFound, no_home_channel
+from segue.core.errors import (
+    AmbiguousSession,
+    ModelError,
+    SessionNotFound,
+    no_home_channel,
+)
 from segue.core.session import Session
 from segue.core.text import count, one_line, quoted
 from segue.core.transcript import Message, Role, Transcript
@@ -149,13 +154,17 @@ async def resume_in_chat(context: ChatContext, arguments: str) -> None:
 
 async def status(context: CommandContext, _: str) -> None:
     session = there(context)
+    try:
+        model = await context.turns.model(session)
+    except ModelError:
+        model = "none yet"
     lines = (
         f"Session    {session.name} ({session.id})",
         f"Place      {session.address or 'here'}",
         f"Directory  {session.cwd or 'none'}",
-        f"Model      {session.model or 'the default'}",
+        f"Model      {model}",
         f"Messages   {session.messages:,}",
-        f"Started    {session.started.astimezone():%d %B %Y, %H:%M} on {session.source}",
+        f"Started    {session.started.astimezone():%d %B %Y, %H:%M} on {session.source.shown}",
     )
     await context.notice("\n".join(lines))
 
@@ -273,7 +282,6 @@ async def follow(context: TerminalContext, _: str) -> None:
 
 
 def _line(session: Session, *, here: bool) -> str:
-    where = session.address.platform if session.address else "set aside"
     name = one_line(session.name, _NAME_WIDTH)
     active = f"{session.active.astimezone():%d %b %H:%M}"
-    return f"{'*' if here else ' '} {name:<{_NAME_WIDTH}}  {where:<9}  {active}"
+    return f"{'*' if here else ' '} {name:<{_NAME_WIDTH}}  {session.where:<9}  {active}"

@@ -42,6 +42,11 @@ class Platform(StrEnum):
     WHATSAPP = "whatsapp"
     SIGNAL = "signal"
 
+    @property
+    def shown(self) -> str:
+        """Its name for users."""
+        return "terminal" if self is Platform.LOCAL else self.value
+
 
 TARGETS = tuple(platform for platform in Platform if platform is not Platform.LOCAL)
 """Platforms that a session can be handed off to."""

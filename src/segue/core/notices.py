@@ -29,7 +29,7 @@ def left(session: Session, name: str) -> str:
 def displaced(session: Session, name: str) -> str:
     """For the chat where another session has taken the place of this one."""
     label = one_line(session.label)
-    return f"{label}, which was here before, is set aside. Type /resume {name} to go on with it."
+    return f"{label} was here before. Type /resume {name} to bring it back."
 
 
 def new_one(former: Session, name: str) -> str:
@@ -37,7 +37,7 @@ def new_one(former: Session, name: str) -> str:
     if former.ended:
         where = "has ended"
     elif former.address is None:
-        where = "is set aside"
+        where = "is not open anywhere"
     elif former.address.platform is Platform.LOCAL:
         where = "is in the terminal"
     else:

@@ -96,6 +96,13 @@ class Session(Struct, frozen=True, kw_only=True):
         return quoted(self.title)
 
     @property
+    def where(self) -> str:
+        """Where it is now, for lists: `terminal`, `telegram` or `not open`."""
+        if self.address is None:
+            return "not open"
+        return self.address.platform.shown
+
+    @property
     def exact_name(self) -> str:
         """A name that means this session even after a later one got the same title."""
         if self.title is None:

@@ -168,7 +168,7 @@ class ChatCommands:
         if former is not None:
             label = one_line(former.label)
             name = await self.store.read(sessions.typed_name, former)
-            lines.append(f"{label} is set aside: {PREFIX}resume {name} brings it back.")
+            lines.append(f"{label} was here before: {PREFIX}resume {name} brings it back.")
             buttons = (bring_back(former),)
         if hint := self._context.how_to_address(self.address):
             lines.append(hint)
@@ -378,8 +378,7 @@ def _home_on(tx: Tx, owner: str, platform: Platform) -> HomeChannel | None:
 
 
 def _where(session: Session) -> str:
-    platform = session.address.platform if session.address else "set aside"
-    return f"{platform}, {count(session.messages, 'message')}"
+    return f"{session.where}, {count(session.messages, 'message')}"
 
 
 def _begin_another(tx: Tx, address: Address, owner: str, title: str | None, cwd: str) -> None:

@@ -121,8 +121,9 @@ class Gateway:
             turns=turns,
             settings=settings,
             adapters={adapter.platform: adapter for adapter in adapters},
-            name=f"a gateway on {socket.gethostname()} (process {os.getpid()})",
+            name=f"the gateway on {socket.gethostname()}",
         )
+        self._name = f"a gateway on {socket.gethostname()} (process {os.getpid()})"
         self._store = store
         self._webhooks = webhooks
         self._configured = _enabled(settings)
@@ -158,9 +159,7 @@ class Gateway:
         while not self.context.serving and not self._may_stand_by():
             await self._give_way()
             await self._announce()  # the other gateway was just exiting
-        logger.info(
-            "gateway serves platforms=%s: %s", _listed(self.context.serving), self.context.name
-        )
+        logger.info("gateway serves platforms=%s: %s", _listed(self.context.serving), self._name)
         work = {
             asyncio.create_task(keep_running(name, task), name=name)
             for name, task in {
@@ -269,7 +268,7 @@ class Gateway:
         self._configured = after
 
     async def _announce(self) -> None:
-        me = await gateways.announce(self._store, self.context.name, self.context.adapters)
+        me = await gateways.announce(self._store, self._name, self.context.adapters)
         self.context.serving = me.platforms
         lost = sorted(self._connections.keys() - me.platforms)
         for platform in lost:

@@ -172,4 +172,4 @@ def moved(tx: Tx, session_id: str) -> SessionError:
     places = [f"in {holder}"] if holder else []
     if address is not None and not (holder and address.platform is Platform.LOCAL):
         places.append(f"on {address}")
-    return SessionMoved(where=", ".join(places) or "set aside", session=session_id)
+    return SessionMoved(where=", ".join(places) or "not open anywhere", session=session_id)

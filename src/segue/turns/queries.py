@@ -227,7 +227,7 @@ def _marked(tx: Tx, session_id: str, address: Address, body: str) -> str:
         return body
     session = sessions.found(tx, session_id)
     name = one_line(sessions.typed_name(tx, session))
-    return f"{name}, which was set aside here, answers:\n\n{body}"
+    return f"{name}, which was here before, answers:\n\n{body}"
 
 
 def end_pause(tx: Tx, lease: Lease) -> bool:

@@ -62,7 +62,7 @@ def place_entry(page: Page) -> frames.Chat:
 def _where(entry: Entry) -> str:
     match entry.address:
         case None:
-            return "set aside"
+            return "not open"
         case Address(platform=Platform.WEB):
             return HERE
         case Address(platform=Platform.LOCAL):
