@@ -412,6 +412,14 @@ def test_an_unreadable_file_is_an_error(home: dict[str, str]):
         config.load(home)
 
 
+def test_every_misspelt_name_is_reported_at_once(home: dict[str, str]):
+    write(home, "modle = 'x'\n[web]\nprot = 1\n[keys]\nopneai = 'x'")
+    with pytest.raises(BadSettings) as caught:
+        config.load(home)
+    for meant in ("model", "web.port", "keys.openai"):
+        assert f"(did you mean {meant}?)" in str(caught.value)
+
+
 def test_an_error_about_an_unknown_name_has_no_control_characters(home: dict[str, str]):
     write(home, '"a\\u001b[2Jb" = 1')
     with pytest.raises(BadSettings) as caught:

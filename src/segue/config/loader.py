@@ -119,7 +119,9 @@ class _SettingReader:
         self._usual = usual
 
     def settings(self, tables: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields of Settings, or raise BadSettings."""
+        """Return the fields of Settings, or raise BadSettings, with every misspelt name."""
+        if messages := schema.misspelt(tables):
+            raise BadSettings(path=self._path, reason="; ".join(messages))
         try:
             return self._fields(schema.root(), tables, "")
         except Wrong as wrong:

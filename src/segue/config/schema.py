@@ -291,6 +291,19 @@ def found(
             yield (*where, name), inner, value
 
 
+def misspelt(tables: Mapping[str, Any]) -> list[str]:
+    """Return a message for each name in these tables that no setting or table has."""
+    messages: list[str] = []
+    for where, node, _ in found(tables):
+        if node is not None:
+            continue
+        table: Section | Family = root()
+        for name in where[:-1]:
+            table = cast("Section | Family", table.node(name))
+        messages.append(no_setting(".".join(where[:-1]), where[-1], table.names()))
+    return messages
+
+
 # Types
 
 
