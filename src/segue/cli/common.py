@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 YES = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 T = TypeVar("T")
+INTERRUPTED = 130
+"""The exit code of a command after Ctrl-C, as shells expect."""
 _WIDTH = 7
 """Of the longest state."""
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -41,6 +43,10 @@ _DAYS = 30
 def pass_json_on(ctx: click.Context) -> None:
     """Make --json before the subcommand mean the same as after it."""
     ctx.default_map = {str(ctx.invoked_subcommand): {"as_json": True}}
+
+
+class Declined(click.Abort):
+    """The user answered no. Unlike after Ctrl-C, the exit code is 1."""
 
 
 @contextlib.contextmanager
@@ -60,7 +66,8 @@ def confirm(question: str, to: str, *, yes: bool) -> None:
         if not sys.stdin.isatty():
             raise click.UsageError(f"No terminal to ask on. Add --yes to {to}.")
         with interruptible():
-            click.confirm(question, abort=True, err=True)
+            if not click.confirm(question, err=True):
+                raise Declined
 
 
 def warn_of_bad_settings() -> None:

@@ -143,7 +143,7 @@ def edit() -> None:
         copy.chmod(0o600)
         while (after := _edited(copy)) != (before or _NEW):
             try:
-                _take_over(before, after)
+                _replace_file(before, after)
             except BadSettings as error:
                 _ask_to_edit_again(error)
             else:
@@ -174,10 +174,11 @@ def _no_editor(reason: str) -> SettingsError:
     return SettingsError(f"{reason}. Set EDITOR to your editor, or type `segue config set`.")
 
 
-def _take_over(before: bytes, after: bytes) -> None:
+def _replace_file(before: bytes, after: bytes) -> None:
     if settings.text() != before:
         changed = f"{one_line(str(settings.path()))} has changed since you opened it."
-        click.confirm(f"{changed} Replace it with yours?", abort=True, err=True)
+        if not click.confirm(f"{changed} Replace it with yours?", err=True):
+            raise common.Declined
     old = _explained()
     path = settings.replace(after)
     say(f"Changed {one_line(str(path))}.")

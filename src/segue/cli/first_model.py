@@ -17,6 +17,7 @@ from segue.agent.models.catalog import PROVIDERS, SERVERS, ModelServer, Provider
 from segue.agent.models.choice import Candidate, answering, choose, embedded
 from segue.agent.models.local import runtime
 from segue.agent.models.local.runtime import QWEN, Weights, has_weights
+from segue.cli.common import Declined
 from segue.config import Settings
 from segue.core.errors import BadKey, ModelError, PullFailed
 from segue.core.secret import Secret
@@ -163,7 +164,7 @@ def pull(folder: Path, *, ask: bool, weights: Weights = QWEN) -> None:
     if ask and not sys.stdin.isatty():
         raise click.UsageError("No terminal to ask on. Add --yes to download it.")
     if ask and not click.confirm("Download it now?", default=True):
-        raise click.Abort
+        raise Declined
     asyncio.run(_get(folder, weights, ProgressMeter(watched=sys.stdout.isatty())))
     say("The embedded model is installed. Type `segue model test local` to try it.")
 

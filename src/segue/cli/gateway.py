@@ -18,7 +18,7 @@ import click
 from msgspec.structs import replace
 
 from segue import config
-from segue.cli.common import JSON, ago, warn_of_bad_settings, with_store
+from segue.cli.common import INTERRUPTED, JSON, ago, warn_of_bad_settings, with_store
 from segue.cli.sessions import handoff_json, handoff_text
 from segue.config import Settings
 from segue.core.address import HomeChannel, Platform
@@ -39,7 +39,6 @@ from segue.terminal.output import fields, folded, picked, print_result, screen
 
 _NOT_RUNNING = 3
 """The exit code of `status` if no gateway is running, as for other services."""
-_INTERRUPTED = 130
 _SETTLED = 3.0
 """Seconds that `start` waits, so that it can report which platforms are connected."""
 _HANDOFFS = 5
@@ -166,7 +165,7 @@ def logs(ctx: click.Context, *, number: int, follow: bool, as_json: bool) -> Non
         for line in log_file.lines(log, number, follow=follow):
             print_result({"line": line}, [line], as_json=as_json)
     except KeyboardInterrupt:
-        ctx.exit(_INTERRUPTED)
+        ctx.exit(INTERRUPTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 
 from segue import handoffs
 from segue.cli import completion
-from segue.cli.common import on_stop_signals, with_store
+from segue.cli.common import INTERRUPTED, on_stop_signals, with_store
 from segue.core.address import TARGETS, Platform
 from segue.core.errors import HandoffError, SessionHeld, UserError
 from segue.core.session import ME
@@ -37,7 +37,6 @@ from segue.terminal.render.clean import clean
 
 _COMPLETED = 0
 _FAILED = 1
-_CANCELLED = 130
 
 
 def _platforms(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -150,9 +149,9 @@ def _exit_code(last: Completed | Failed | Kept) -> int:
         case Completed():
             return _COMPLETED
         case Failed(failed):
-            return _CANCELLED if failed.failure is Failure.CANCELLED else _FAILED
+            return INTERRUPTED if failed.failure is Failure.CANCELLED else _FAILED
         case Kept():
-            return _FAILED if last.elsewhere else _CANCELLED
+            return _FAILED if last.elsewhere else INTERRUPTED
 
 
 class HandoffText:

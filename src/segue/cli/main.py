@@ -107,6 +107,13 @@ class Program(click.Group):
             _end(click.ClickException(one_line(str(error))))
         except click.ClickException as error:
             _end(error)
+        except (KeyboardInterrupt, click.Abort) as error:
+            from segue.cli.common import INTERRUPTED, Declined  # noqa: PLC0415
+            from segue.terminal.output import notice  # noqa: PLC0415
+
+            # After Ctrl-C on a new line, because the terminal shows ^C.
+            notice("\nAborted!" if isinstance(error, KeyboardInterrupt) else "Aborted!")
+            return ctx.exit(1 if isinstance(error, Declined) else INTERRUPTED)
 
 
 def _is_lost_output(error: OSError) -> bool:

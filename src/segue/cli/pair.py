@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from segue.cli.common import JSON, YES, ago, confirm, pass_json_on, with_store
+from segue.cli.common import INTERRUPTED, JSON, YES, ago, confirm, pass_json_on, with_store
 from segue.core.address import TARGETS, Platform
 from segue.core.errors import UserError
 from segue.core.session import ME
@@ -75,7 +75,7 @@ def pair(ctx: click.Context, *, lan: bool, no_wait: bool, as_json: bool) -> None
     try:
         used = with_store(lambda store: _show(store, waits=waits))
     except KeyboardInterrupt:  # the message about it is already printed
-        return
+        ctx.exit(INTERRUPTED)
     ctx.exit(0 if used else 1)
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import segue.store
 from segue import config, handoffs
 from segue.agent.models.choice import Choice
-from segue.cli.common import on_stop_signals
+from segue.cli.common import INTERRUPTED, on_stop_signals
 from segue.cli.demo.browser import Browser, opened, text
 from segue.cli.demo.gateway import installed, models, ready, running, staged
 from segue.config import Settings
@@ -44,12 +44,11 @@ from segue.web import render
 
 COMPLETED = 0
 FAILED = 1
-INTERRUPTED = 130
 FACT = "My boat is called Aurora and it is 9 metres long."
 QUESTION = "What is my boat called?"
 NAME = "Aurora"
 _TITLE = "The boat"
-_INTERRUPTED = "The demo was interrupted."
+_WAS_INTERRUPTED = "The demo was interrupted."
 _QUICK = 30.0
 _SLOW = 300.0
 """Timeout in seconds for a step that runs the model, which is slow on a small machine."""
@@ -253,7 +252,7 @@ def run(*, as_json: bool, yes: bool, scripted: bool) -> int:
         record.error = str(error)
         code = FAILED
     except (KeyboardInterrupt, asyncio.CancelledError):
-        record.error = f"{_INTERRUPTED} {left(record)}"
+        record.error = f"{_WAS_INTERRUPTED} {left(record)}"
         code = INTERRUPTED
     if as_json:
         print_json(record.json())
