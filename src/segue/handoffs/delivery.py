@@ -305,10 +305,13 @@ async def _add_owner(context: DeliveryContext, owner: str, thread: Address, *, k
             await context.adapter.invite(thread, users, key=key)
             return
         except DeliveryFailed as error:
-            reason, can_retry, after = error.reason, error.retry, error.after
+            reason = error.reason
+            can_retry = error.retry
+            pause = _pause(attempt, error.after)
         except ConnectFailed as error:
-            reason, can_retry, after = str(error), True, None
-        pause = _pause(attempt, after)
+            reason = str(error)
+            can_retry = True
+            pause = _pause(attempt, None)
         if not can_retry or pause > MAX_WAIT or attempt == INVITE_ATTEMPTS:
             logger.warning("owner not added thread=%s: %s", thread, reason)
             return
@@ -421,8 +424,10 @@ async def _recap(
     context: DeliveryContext, claim: Handoff, session: Session, thread: Address
 ) -> Draft:
     """The first message in the thread."""
-    store, hint = context.store, context.how_to_address(thread)
-    shows_history, count = context.adapter.capabilities.history, greeting.RECAP_MESSAGES
+    store = context.store
+    hint = context.how_to_address(thread)
+    shows_history = context.adapter.capabilities.history
+    count = greeting.RECAP_MESSAGES
     if (door := await _door(store, claim, thread)) is not None:
         is_there = shows_history or session.address == thread
         seen = session.messages if is_there else door.seq or 0
@@ -445,7 +450,8 @@ async def _recap(
 
 async def _wait_until_sent(store: Store, claim: Handoff, thread: Address, key: str) -> Outgoing:
     """Wait until the message with this key is sent, failed or uncertain, and return it."""
-    loop, shown = asyncio.get_running_loop(), False
+    loop = asyncio.get_running_loop()
+    shown = False
     reached = loop.time()
     async with store.listen(Topic.SENT) as wake:
         while True:
@@ -469,14 +475,15 @@ async def _wait_until_sent(store: Store, claim: Handoff, thread: Address, key: s
 
 
 async def _commit(store: Store, claim: Handoff, arrival: _Arrival) -> None:
-    address, reply = arrival.thread, arrival.reply
+    reply = arrival.reply
+    thread = arrival.thread
     body = greeting.reply_text(reply, confirmed=arrival.confirmed, mid_turn=claim.mid_turn)
-    draft = Draft(key=claim.reply_key, address=address, body=body, session_id=claim.session_id)
+    draft = Draft(key=claim.reply_key, address=thread, body=body, session_id=claim.session_id)
     complete = functools.partial(
         handoffs.complete,
         store,
         claim,
-        address=address,
+        address=thread,
         messages=reply.messages,
         usage=reply.usage,
         drafts=[draft] if body else [],

@@ -169,10 +169,8 @@ class ReleaseState(Struct, frozen=True, kw_only=True):
 
 @reads
 def release_state(tx: Tx, release_request: ReleaseRequest) -> ReleaseState:
-    current, lease = (
-        release_requests.get(tx, release_request.session_id),
-        leases.get(tx, release_request.session_id),
-    )
+    current = release_requests.get(tx, release_request.session_id)
+    lease = leases.get(tx, release_request.session_id)
     return ReleaseState(
         handoff=_keyed(tx, release_request.key),
         is_open=current is not None and current.key == release_request.key,

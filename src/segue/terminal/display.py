@@ -158,7 +158,7 @@ class Display:
     async def notice(self, text: str) -> None:
         columns = self._now().columns
         lines = clean(pasteable(text)).splitlines()
-        await self._print([part for line in lines for part in _wrapped(line, columns)])
+        await self._print([part for line in lines for part in cells.wrap_aligned(line, columns)])
 
     async def link(self, link: str) -> None:
         """Print the link that opens the session where it was handed off to."""
@@ -260,7 +260,7 @@ class Display:
         return replace(self._screen, width=width, height=height)
 
     async def _dim(self, text: str) -> None:
-        lines = _wrapped(clean(pasteable(text)), self._now().columns)
+        lines = cells.wrap_aligned(clean(pasteable(text)), self._now().columns)
         await self._print([self._screen.paint(line, Style.DIM) for line in lines])
 
     async def _print(self, lines: Sequence[str], kind: _Kind = _Kind.NOTHING) -> None:
@@ -271,8 +271,3 @@ class Display:
             lines = ["", *lines]
         self._kind = kind
         await self._console.print("".join(f"{line}\n" for line in lines))
-
-
-def _wrapped(line: str, columns: int) -> list[str]:
-    """Wrap a sentence between words, and a row of a table under its last column."""
-    return cells.wrap_aligned(line, columns)

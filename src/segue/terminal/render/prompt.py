@@ -63,7 +63,12 @@ def _short(count: int) -> str:
     """Return the count in about three digits: 950, 1.2k, 34k, 5.6M."""
     if count < _THOUSAND:
         return str(count)
-    value, unit = (count / 1e3, "k") if count < 999_500 else (count / 1e6, "M")
+    if count < 999_500:
+        value = count / 1e3
+        unit = "k"
+    else:
+        value = count / 1e6
+        unit = "M"
     return f"{value:.1f}{unit}" if value < 9.95 else f"{value:.0f}{unit}"
 
 
