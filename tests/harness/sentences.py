@@ -25,19 +25,17 @@ class Source(NamedTuple):
     bases: dict[str, list[str]]
     """The error classes, with the names of their bases."""
     docstrings: dict[str, str]
-    trees: dict[str, ast.Module]
-    """By path."""
+    nodes: dict[str, list[ast.AST]]
+    """All nodes of each module, by its path."""
 
 
 @functools.cache
 def source() -> Source:
-    trees = {
-        str(path.relative_to(SOURCE)): ast.parse(path.read_text())
+    nodes = {
+        str(path.relative_to(SOURCE)): list(ast.walk(ast.parse(path.read_text())))
         for path in sorted(SOURCE.rglob("*.py"))
     }
-    classes = [
-        node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
-    ]
+    classes = [node for found in nodes.values() for node in found if isinstance(node, ast.ClassDef)]
     bases = {"SegueError": ["Exception"]}
     docstrings: dict[str, str] = {}
     while True:
@@ -48,15 +46,15 @@ def source() -> Source:
                 bases[node.name] = named
                 docstrings[node.name] = " ".join((ast.get_docstring(node) or "").split())
         if len(docstrings) == known:
-            return Source(bases, docstrings, trees)
+            return Source(bases, docstrings, nodes)
 
 
 def caught() -> set[str]:
     """The names of all classes that the source catches or tells apart by their type."""
     return {
         _name(part)
-        for tree in source().trees.values()
-        for node in ast.walk(tree)
+        for nodes in source().nodes.values()
+        for node in nodes
         for chosen in _types(node)
         for part in ast.walk(chosen)
         if isinstance(part, ast.Name | ast.Attribute)
@@ -84,8 +82,8 @@ def calls() -> list[tuple[str, str, ast.Call]]:
     """Every error that is made: where, the name of its class, and the call."""
     return [
         (f"{path}:{node.lineno}", _name(node.func), node)
-        for path, tree in source().trees.items()
-        for node in ast.walk(tree)
+        for path, nodes in source().nodes.items()
+        for node in nodes
         if isinstance(node, ast.Call) and _name(node.func) in source().bases
     ]
 

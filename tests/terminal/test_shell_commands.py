@@ -31,12 +31,12 @@ _UNMARKED = re.compile(rf"(?<![`'\w/])segue ({_NAMES})\b")
 
 def texts(path: Path) -> Iterator[str]:
     """The texts in a module: string literals, except docstrings that are not an error's message."""
-    tree = ast.parse(path.read_text())
+    nodes = list(ast.walk(ast.parse(path.read_text())))
     docs: set[ast.AST] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef):
             docs |= {part.value for part in node.body[:1] if isinstance(part, ast.Expr)}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in docs:
             yield node.value
 
