@@ -124,15 +124,8 @@ async def test_a_changed_platform_is_connected_again_and_the_others_stay(home: H
         assert await home.health(Platform.WEB) == page
 
 
-async def test_settings_that_need_a_restart_are_named(home: Household):
-    await ready(home)
-    async with home.gateway():
-        output = await changed(home, "web.lan", "true")
-        assert "uses web.lan only after a restart: `segue gateway stop`" in output
-        await logged(home, "settings changed, restart to use them changed=web\n")
-
-
-async def test_editing_the_settings_reports_the_same(home: Household, tmp_path: Path):
+async def test_settings_that_need_a_restart_are_named(home: Household, tmp_path: Path):
+    """In an editor; `config set` reports what it changes in the same way."""
     await ready(home)
     editor = tmp_path / "editor"
     editor.write_text('#!/bin/sh\nprintf "\n[web]\nlan = true\n" >> "$1"\n')
@@ -140,7 +133,8 @@ async def test_editing_the_settings_reports_the_same(home: Household, tmp_path: 
     home.person.environment["VISUAL"] = str(editor)
     async with home.gateway():
         output = await home.shell("config", "edit")
-        assert "uses web.lan only after a restart" in output.stdout
+        assert "uses web.lan only after a restart: `segue gateway stop`" in output.stdout
+        await logged(home, "settings changed, restart to use them changed=web\n")
 
 
 async def test_settings_that_are_not_valid_change_nothing(home: Household):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from segue.core.session import ME
 from segue.handoffs.values import State
 from segue.store import owners, sessions
@@ -24,7 +22,8 @@ def heard(request: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-@pytest.mark.parametrize("home", rigs.THREADED, indirect=True)
+# Discord, Slack and Signal have a journey to each of their kinds of chats.
+@on(rigs.TelegramRig, among=rigs.THREADED)
 async def test_a_session_goes_to_the_phone_and_comes_back(home: Household):
     await home.at_home(home.rig.forum)
     (home.person.cwd / "boat.txt").write_text("She is red, and has two masts.")
@@ -71,6 +70,7 @@ async def pairing_code(home: Household) -> str:
     return json.loads((await home.shell("pair", "--json")).stdout)["code"]
 
 
+@on(rigs.TelegramRig, rigs.WhatsAppRig, rigs.SignalRig)
 async def test_the_sender_of_the_code_is_paired_and_gets_a_home_channel(home: Household):
     await home.new_chat(home.rig.dm)
     async with home.gateway():
