@@ -49,6 +49,8 @@ def is_usual(item: pytest.Item) -> bool:
     given: dict[str, Any] = item.callspec.params
     match item.originalname:
         case "test_connections_that_fail_cost_few_calls_and_the_adapter_hears_again":
+            if item.path.parent.name == "testing":  # the invented platform
+                return given["outage"] is Outage.BUSY and given["everything"]
             return (given["outage"], given["everything"]) in OUTAGES
         case "test_an_error_says_whether_to_retry_and_whether_the_call_arrived":
             return given["trouble"] in (SENDING if given["act"] is Act.SEND else OTHER_CALLS)
