@@ -51,7 +51,7 @@ _ARRIVALS = {
 }
 
 
-def places(targets: Iterable[object]) -> str:
+def destinations(targets: Iterable[object]) -> str:
     """Targets in words."""
     return ", ".join(_PLACES.get(name, name) for name in map(str, targets))
 
@@ -59,7 +59,7 @@ def places(targets: Iterable[object]) -> str:
 def summary(job: Job, last: Last | None) -> str:
     """A job on one line: its number, name, next time, places and last result."""
     when = f"next {local_time(job.due, job.zone)}" if job.due else job.state.value
-    parts = [one_line(job.name), when, f"to {places(job.deliver)}"]
+    parts = [one_line(job.name), when, f"to {destinations(job.deliver)}"]
     if job.checked is not None:
         parts.append(f"checked {local_time(job.checked, job.zone)}")
     if last is not None:
@@ -73,7 +73,7 @@ def made(job: Job) -> list[str]:
     lines = [f"Job {job.id}, {one_line(job.name)!r}: {schedule_text(job.schedule, job.zone)}."]
     if times:
         lines.append(f"Next: {', '.join(times)}.")
-    lines.append(f"It delivers to: {places(job.deliver)}.")
+    lines.append(f"It delivers to: {destinations(job.deliver)}.")
     if job.only_if is not None:
         lines.append(f"Only if {one_line(str(job.only_if))}.")
         if job.checked is None:
@@ -133,7 +133,7 @@ def terms(job: NewJob, times: Sequence[datetime]) -> list[tuple[str, str]]:
         ("schedule", schedule_text(job.schedule, zone)),
         *(("next" * (n == 0), local_time(due, zone)) for n, due in enumerate(times)),
         *((name, value) for name, value in optional.items() if value),
-        ("delivers to", places(job.deliver)),
+        ("delivers to", destinations(job.deliver)),
         *((name, value) for name, value in rest.items() if value),
     ]
 
@@ -161,7 +161,7 @@ def outcome(run: Run, reports: Sequence[Report]) -> str:
 def _arrival(report: Report) -> str:
     instead = " instead" if report.instead_of else ""
     why = f" ({one_line(report.error)})" if report.error else ""
-    return f"{_ARRIVALS[report.state]} {places([report.target])}{instead}{why}"
+    return f"{_ARRIVALS[report.state]} {destinations([report.target])}{instead}{why}"
 
 
 def not_delivered(job: Job, report: Report) -> str:

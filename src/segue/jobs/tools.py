@@ -72,7 +72,7 @@ class Removable(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobPlace:
+class JobContext:
     """Where a job is asked for, and by whom."""
 
     store: Store
@@ -153,27 +153,27 @@ class NothingArguments(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def offered(store: Store, assignment: Assignment, zone: tzinfo) -> list[Tool[Any]]:
-    """All tools. The run of a job only looks at jobs, unless its owner allowed more. `zone` is that
+    """All tools. The run of a job only lists jobs, unless its owner allowed more. `zone` is that
     of the owner."""
-    place = place_of(store, assignment, zone)
+    context = job_context(store, assignment, zone)
     run = assignment.unattended
-    tools: list[Tool[Any]] = [list_jobs(store, place.owner)]
+    tools: list[Tool[Any]] = [list_jobs(store, context.owner)]
     if run is None or run.may_change_jobs:
-        tools += [make_job(place), change_job(place)]
+        tools += [make_job(context), change_job(context)]
     return tools if run is None else [*tools, NOTHING_TO_REPORT]
 
 
-def place_of(store: Store, assignment: Assignment, zone: tzinfo) -> JobPlace:
-    """The place of that turn."""
-    context = assignment.context
-    is_terminal = context.source.platform is Platform.LOCAL
-    homes = AllHomes() if context.homes else LOCAL
-    return JobPlace(
+def job_context(store: Store, assignment: Assignment, zone: tzinfo) -> JobContext:
+    """What the tools for jobs need to know of a turn."""
+    here = assignment.context
+    is_terminal = here.source.platform is Platform.LOCAL
+    homes = AllHomes() if here.homes else LOCAL
+    return JobContext(
         store=store,
         owner=assignment.session.owner,
-        origin=None if is_terminal else context.source,
+        origin=None if is_terminal else here.source,
         deliver=(homes if is_terminal else Delivery(),),
-        cwd=context.cwd,
+        cwd=here.cwd,
         zone=partial(texts.zone_name, zone),
         now=assignment.now,
     )
@@ -196,7 +196,7 @@ def list_jobs(store: Store, owner: str) -> Tool[ListJobsArguments]:
     def propose(arguments: ListJobsArguments, _: Workplace) -> Proposal:
         number = arguments.number
         what = "list the jobs" if number is None else f"show job {number}"
-        return Proposal(what=Description(what), work=lambda: _told(listed(number)))
+        return Proposal(what=Description(what), work=lambda: _with_tool_errors(listed(number)))
 
     return Tool(
         name="list_jobs",
@@ -210,8 +210,8 @@ def list_jobs(store: Store, owner: str) -> Tool[ListJobsArguments]:
     )
 
 
-def make_job(place: JobPlace) -> Tool[MakeJobArguments]:
-    """The tool that makes a job at `place`."""
+def make_job(context: JobContext) -> Tool[MakeJobArguments]:
+    """The tool that makes a job."""
     return Tool(
         name="make_job",
         description=(
@@ -221,7 +221,9 @@ def make_job(place: JobPlace) -> Tool[MakeJobArguments]:
         ),
         risk=Risk.WRITE,
         arguments=MakeJobArguments,
-        propose=lambda arguments, workplace: _told(_making(place, arguments, workplace)),
+        propose=lambda arguments, workplace: _with_tool_errors(
+            _making(context, arguments, workplace)
+        ),
     )
 
 
@@ -234,57 +236,57 @@ def reminder(
 ) -> Awaitable[Proposal]:
     """The proposal to deliver the text then."""
     job = MakeJobArguments(prompt=given.text, in_minutes=given.in_minutes, verbatim=True)
-    return _told(_making(place_of(store, assignment, zone), job, workplace))
+    return _with_tool_errors(_making(job_context(store, assignment, zone), job, workplace))
 
 
-async def _making(place: JobPlace, given: MakeJobArguments, workplace: Workplace) -> Proposal:
-    new = structs.replace(_new(given, place), provenance=workplace.read | provenance.AGENT)
-    await service.check(place.store, place.owner, new)
+async def _making(context: JobContext, given: MakeJobArguments, workplace: Workplace) -> Proposal:
+    new = structs.replace(_new(given, context), provenance=workplace.read | provenance.AGENT)
+    await service.check(context.store, context.owner, new)
 
     async def make() -> str:
-        return _made("Made", await service.create(place.store, place.owner, new))
+        return _made("Made", await service.create(context.store, context.owner, new))
 
-    return _propose(new, place, lambda: _told(make()))
+    return _propose(new, context, lambda: _with_tool_errors(make()))
 
 
-def change_job(place: JobPlace) -> Tool[ChangeJobArguments]:
+def change_job(context: JobContext) -> Tool[ChangeJobArguments]:
     """The tool that changes one of the owner's jobs."""
 
     async def change(job: Job, changed: Job) -> str:
-        return _made("Changed", await service.edit(place.store, place.owner, job, changed))
+        return _made("Changed", await service.edit(context.store, context.owner, job, changed))
 
     async def act(job: Job, action: JobAction) -> str:
-        done = await service.act(place.store, place.owner, job.id, action, job)
+        done = await service.act(context.store, context.owner, job.id, action, job)
         match action:
             case JobAction.PAUSE | JobAction.RESUME:
                 return _made(f"{action.capitalize()}d", done)
             case JobAction.RUN:
-                return f"Job {job.id} runs now, and reports to {texts.places(job.deliver)}."
+                return f"Job {job.id} runs now, and reports to {texts.destinations(job.deliver)}."
             case JobAction.DELETE:
                 return f"Deleted job {job.id}."
 
     async def propose(arguments: ChangeJobArguments, workplace: Workplace) -> Proposal:
-        job = await jobs.found(place.store, place.owner, arguments.number)
-        changed = _changed(job, arguments, place)
+        job = await jobs.found(context.store, context.owner, arguments.number)
+        changed = _changed(job, arguments, context)
         if (changed == job) is (arguments.action is None):
             raise ToolFailed("Give either new values or an action.")
         if (action := arguments.action) is None:
-            await service.check(place.store, place.owner, changed)
+            await service.check(context.store, context.owner, changed)
             by = job.provenance | workplace.read | provenance.AGENT
             changed = structs.replace(changed, provenance=by)
-            return _propose(changed, place, lambda: _told(change(job, changed)), job)
-        due = next_due(job, place.now()) if action is JobAction.RESUME else None
+            return _propose(changed, context, lambda: _with_tool_errors(change(job, changed)), job)
+        due = next_due(job, context.now()) if action is JobAction.RESUME else None
         head = [
             f"{action} {_named(job)}",
             *_grants(job),
-            *_origin(job, place.origin),
+            *_origin(job, context.origin),
             *_command(job),
         ]
         facts = [("name", repr(job.name)), *_details(job, next_times(job, due))]
         bound = repr(as_asked(job))
         return Proposal(
             what=_description(head, [_line(*pair) for pair in facts]),
-            work=lambda: _told(act(job, action)),
+            work=lambda: _with_tool_errors(act(job, action)),
             exact=bound,
             place=bound,
         )
@@ -297,7 +299,7 @@ def change_job(place: JobPlace) -> Tool[ChangeJobArguments]:
         ),
         risk=Risk.WRITE,
         arguments=ChangeJobArguments,
-        propose=lambda arguments, workplace: _told(propose(arguments, workplace)),
+        propose=lambda arguments, workplace: _with_tool_errors(propose(arguments, workplace)),
     )
 
 
@@ -320,30 +322,30 @@ NOTHING_TO_REPORT: Tool[NothingArguments] = Tool(
 # Values
 
 
-def _new(given: MakeJobArguments, place: JobPlace) -> NewJob:
-    zone = given.zone or place.zone()
-    now = place.now()
+def _new(given: MakeJobArguments, context: JobContext) -> NewJob:
+    zone = given.zone or context.zone()
+    now = context.now()
     new = NewJob(
         prompt=given.prompt,
         schedule=_schedule(_when(given), zone, now),
         zone=zone,
-        deliver=place.deliver,
-        origin=place.origin,
-        cwd=place.cwd,
+        deliver=context.deliver,
+        origin=context.origin,
+        cwd=context.cwd,
     )
-    return _with(new, given, place, now)
+    return _with(new, given, context, now)
 
 
-def _changed(job: Job, given: ChangeJobArguments, place: JobPlace) -> Job:
+def _changed(job: Job, given: ChangeJobArguments, context: JobContext) -> Job:
     when = _when(given)
-    now = place.now()
+    now = context.now()
     if when != When():
         zone = given.zone or job.zone
         job = structs.replace(job, schedule=_schedule(when, zone, now), zone=zone)
     elif given.zone is not None:
         raise ToolFailed(f"A time zone belongs to a time. {_HOW}")
     job = structs.replace(job, **dict.fromkeys(map(str, given.remove)))
-    return _with(job, given, place, now)
+    return _with(job, given, context, now)
 
 
 def _when(given: _JobDetails) -> When:
@@ -366,7 +368,7 @@ _J = TypeVar("_J", bound=NewJob)
 
 
 def _with(
-    job: _J, given: MakeJobArguments | ChangeJobArguments, place: JobPlace, now: datetime
+    job: _J, given: MakeJobArguments | ChangeJobArguments, context: JobContext, now: datetime
 ) -> _J:
     """The job with the values that were given, except its times."""
     names = ("name", "prompt", "verbatim", "model", "runs", "only_if", "may_change_jobs")
@@ -378,7 +380,7 @@ def _with(
     if given.deliver is not None:
         values["deliver"] = parse_targets(",".join(given.deliver))
         if Delivery() in values["deliver"]:
-            values["origin"] = place.origin
+            values["origin"] = context.origin
     job = structs.replace(job, **{name: v for name, v in values.items() if v is not None})
     if Delivery() in job.deliver and job.origin is None:
         why = "Nothing can be delivered in the terminal."
@@ -390,19 +392,19 @@ def _with(
 # Texts
 
 
-def _propose(new: NewJob, place: JobPlace, work: Work, before: Job | None = None) -> Proposal:
+def _propose(new: NewJob, context: JobContext, work: Work, before: Job | None = None) -> Proposal:
     """Propose to make or change a job, so that it is as `new`. The question shows all of it, and
     what changes."""
-    due = next_due(new, place.now())
+    due = next_due(new, context.now())
     if due is None:
         raise ToolFailed(f"Its time is over, so it would never run. {_HOW}")
     kind = "make a job" if before is None else f"change {_named(before)}"
-    head = [kind, *_grants(new), *_origin(new, place.origin)]
+    head = [kind, *_grants(new), *_origin(new, context.origin)]
     command = list(_command(new))
     if not approval.fits_anywhere(head, more=len(command)):
         raise ToolFailed(_TOO_MUCH)
     asked = "delivers this text:" if new.verbatim else "asks the agent:"
-    bound = f"{place.origin} {new.deliver} {before and as_asked(before)}"
+    bound = f"{context.origin} {new.deliver} {before and as_asked(before)}"
     return Proposal(
         what=_description([*head, *command], [*_changes(new, due, before), asked, new.prompt]),
         work=work,
@@ -508,7 +510,7 @@ def _run_text(job: Job, run: Run, reports: Sequence[Report]) -> str:
 T = TypeVar("T")
 
 
-async def _told(work: Awaitable[T]) -> T:
+async def _with_tool_errors(work: Awaitable[T]) -> T:
     """The result of `work`. Its errors are for the agent."""
     try:
         return await work

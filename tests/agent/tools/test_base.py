@@ -19,7 +19,7 @@ from segue.core.text import visible
 from segue.core.transcript import ToolCall
 from segue.jobs.tools import (
     NOTHING_TO_REPORT,
-    JobPlace,
+    JobContext,
     change_job,
     list_jobs,
     make_job,
@@ -32,13 +32,21 @@ async def never(*_: object) -> Any:
     raise AssertionError("nobody asked for it to be done")
 
 
-HERE = JobPlace(origin=None, deliver=(LOCAL,), cwd=None, zone=str, now=datetime.now)
+NO_STORE: Any = never
+HERE = JobContext(
+    store=NO_STORE,
+    owner="me",
+    origin=None,
+    deliver=(LOCAL,),
+    cwd=None,
+    zone=str,
+    now=datetime.now,
+)
 SHELL = shell({})
 SEARCH_SESSIONS, REMEMBER = search_sessions(never), remember(never)
 NO_CHANNELS: Any = never
 SEND = send_message(NO_CHANNELS)
-NO_JOBS: Any = never
-JOBS = (list_jobs(NO_JOBS), make_job(NO_JOBS, HERE), change_job(NO_JOBS, HERE))
+JOBS = (list_jobs(NO_STORE, "me"), make_job(HERE), change_job(HERE))
 TOOLS: tuple[Tool[Any], ...] = (
     SHELL,
     *FILES,
