@@ -30,7 +30,9 @@ SETTINGS = VERSION | {"msgspec", "platformdirs", "typing_extensions"}
 MARKDOWN = frozenset({"markdown_it", "mdurl", "pygments", "rich"})
 PROMPT = SETTINGS | MARKDOWN | {"apsw", "prompt_toolkit", "wcwidth"}
 """What shows Markdown is imported in a thread, behind the first prompt."""
-PAGE = SETTINGS | {"apsw", "cronsim", "h11", "markdown_it", "mdurl", "websockets"}
+SERVING = frozenset({"anyio", "h11", "idna", "starlette", "uvicorn", "websockets"})
+"""For a server of ours."""
+PAGE = SETTINGS | SERVING | {"apsw", "cronsim", "markdown_it", "mdurl"}
 """For a gateway that has the page alone."""
 HTTP = SETTINGS | {"httpx2", "idna"}
 AIOHTTP = frozenset({"aiohttp", "aiohappyeyeballs", "aiosignal", "attr", "frozenlist"}) | {
@@ -52,7 +54,7 @@ ADAPTERS = {
     | {"jsonschema", "jsonschema_specifications", "referencing", "unpaddedbase64"}
     | {"psycopg", "psycopg_binary"},
     # The server that its messages arrive at.
-    Platform.WHATSAPP: HTTP | SOCKS | {"h11", "markdown_it", "mdurl", "websockets"},
+    Platform.WHATSAPP: HTTP | SOCKS | SERVING | {"markdown_it", "mdurl"},
     Platform.SIGNAL: HTTP,
 }
 """For the adapter of each platform, until it connects."""

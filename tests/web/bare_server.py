@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -58,15 +58,13 @@ class Door:
         return int(self.host.rpartition(":")[2])
 
     async def send(self, raw: bytes) -> Answer | None:
-        """Send these bytes and return the answer, or None if the server closes without one."""
+        """Send these bytes and return the first answer, or None if the server closes without
+        one."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
             async with asyncio.timeout(WITHIN):
                 writer.write(raw)
-                head = await reader.readuntil(b"\r\n\r\n")
-                answer = parse(head)
-                # An upgraded connection stays open; all others end.
-                return answer if answer.status == 101 else parse(head + await reader.read())
+                return await read_answer(reader, has_body=not raw.startswith(b"HEAD "))
         except asyncio.IncompleteReadError as error:
             if error.partial:
                 raise
@@ -152,6 +150,14 @@ def opened_door(folder: Path, runner: asyncio.Runner) -> Generator[Door]:
     door = runner.run(begin())
     yield door
     runner.run(end())
+
+
+async def read_answer(reader: asyncio.StreamReader, *, has_body: bool = True) -> Answer:
+    """Read one answer. The connection may stay open."""
+    answer = parse(await reader.readuntil(b"\r\n\r\n"))
+    if answer.status in {101, 304} or not has_body:
+        return answer
+    return replace(answer, body=await reader.readexactly(int(answer.one("Content-Length"))))
 
 
 def parse(raw: bytes) -> Answer:

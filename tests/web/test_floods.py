@@ -180,7 +180,7 @@ async def test_a_client_that_does_not_read_gets_no_further_responses(door: Door)
         await until(lambda: unread(door) > 0)
         await browser.new()  # the others are served
         pages = door.page.open_pages
-        [stuck] = [it for it in pages if it._connection.transport.get_write_buffer_size()]
+        [stuck] = [it for it in pages if it._socket.transport.get_write_buffer_size()]
         # Of hundreds of responses one is being sent, and the news of the other's chat; the other
         # responses are not even started.
         assert stuck._out.qsize() <= 2

@@ -85,7 +85,9 @@ def _taken(addresses: Sequence[str], port: int) -> list[socket.socket]:
     found: list[socket.socket] = []
     try:
         for address in addresses:
-            one = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            # asyncio sets TCP_NODELAY only on sockets of this protocol. Without it, the body of a
+            # response waits until the client has confirmed the head.
+            one = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
             found.append(one)
             one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             one.bind((address, port))

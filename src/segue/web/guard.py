@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 import msgspec
-from websockets.asyncio.server import ServerConnection
-from websockets.datastructures import Headers
+from starlette.datastructures import Headers
 
 from segue.core.address import Platform, Sender
 from segue.core.errors import PairingRefused
@@ -26,6 +25,7 @@ from segue.store.pairings import Credential, ProofExchange
 from segue.system import accounts
 from segue.web import frames
 from segue.web.http import Refused
+from segue.web.live import LiveSocket
 
 _PROXIED = frozenset({"via", "forwarded", "cdn-loop"})
 """Headers that reverse proxies and tunnels add, and no browser."""
@@ -59,19 +59,19 @@ class ServerNames:
 def check_names(headers: Headers, names: Collection[str], *, origin: bool) -> str:
     """Return the entry of `names` that the request is for. Raise Refused if it is for another host,
     or comes from another site or through a proxy. With `origin`, the Origin header is required."""
-    hosts = headers.get_all("Host")
+    hosts = headers.getlist("Host")
     if len(hosts) != 1 or hosts[0] not in names:
         raise Refused(HTTPStatus.MISDIRECTED_REQUEST)
     # A proxy for webhooks may rewrite the Host. The page is not for those whom it lets in.
     if any(_is_of_proxy(name.lower().replace("_", "-")) for name in headers):
         raise Refused(HTTPStatus.MISDIRECTED_REQUEST)
-    origins = headers.get_all("Origin")
+    origins = headers.getlist("Origin")
     if len(origins) > 1 or (origin and not origins):
         raise Refused(HTTPStatus.FORBIDDEN)
     # The exact name that the page was opened under; another name of this server does not count.
     if origins and origins[0] != f"http://{hosts[0]}":
         raise Refused(HTTPStatus.FORBIDDEN)
-    if not _OWN_FETCHES.issuperset(headers.get_all("Sec-Fetch-Site")):
+    if not _OWN_FETCHES.issuperset(headers.getlist("Sec-Fetch-Site")):
         raise Refused(HTTPStatus.FORBIDDEN)
     return hosts[0]
 
@@ -103,33 +103,31 @@ class NotProven(Exception):
     """The page did not prove that it belongs to an owner."""
 
 
-async def admit(
-    store: Store, connection: ServerConnection, origin: str, browser_name: str
-) -> Visitor:
+async def admit(store: Store, socket: LiveSocket, origin: str, browser_name: str) -> Visitor:
     """Return the authenticated browser, or raise NotProven. A link pairs the browser."""
     for _ in range(_KEYS):
-        greeting = await _received(connection)
+        greeting = await _received(socket)
         if not isinstance(greeting, frames.Greet):
             raise NotProven
         if credential := await pairings.credential(store, greeting.key, origin):
-            _check_account(connection)
+            _check_account(socket)
             exchange = ProofExchange(
                 origin=origin, browser_nonce=greeting.nonce, server_nonce=secrets.token_hex(32)
             )
-            proven = await _prove_each_other(connection, exchange, credential)
+            proven = await _prove_each_other(socket, exchange, credential)
             if not credential.is_link:
                 if proven.link is not None:
                     await _use_up(store, exchange, proven.link, credential.owner)
                 return Visitor(greeting.key, credential.owner)
             if visitor := await _paired(store, greeting.key, exchange, credential, browser_name):
                 return visitor
-        await _send(connection, frames.Unknown())
+        await _send(socket, frames.Unknown())
     raise NotProven
 
 
-def _check_account(connection: ServerConnection) -> None:
+def _check_account(socket: LiveSocket) -> None:
     """Refuse a process of another account: it could relay between the owner's browser and us."""
-    if accounts.is_foreign(connection.remote_address, connection.local_address):
+    if accounts.is_foreign(socket.peer, socket.here):
         logger.warning("page connection refused: made by another account of this machine")
         raise NotProven
 
@@ -160,11 +158,11 @@ async def _use_up(
 
 
 async def _prove_each_other(
-    connection: ServerConnection, exchange: ProofExchange, credential: Credential
+    socket: LiveSocket, exchange: ProofExchange, credential: Credential
 ) -> frames.Prove:
     ours = exchange.server_proof(credential.secret)
-    await _send(connection, frames.Proof(nonce=exchange.server_nonce, proof=ours))
-    answer = await _received(connection)
+    await _send(socket, frames.Proof(nonce=exchange.server_nonce, proof=ours))
+    answer = await _received(socket)
     if not isinstance(answer, frames.Prove):
         raise NotProven
     _check_proof(answer.proof, exchange, credential)
@@ -176,8 +174,8 @@ def _check_proof(proof: str, exchange: ProofExchange, credential: Credential) ->
         raise NotProven
 
 
-async def _received(connection: ServerConnection) -> frames.Greet | frames.Prove:
-    frame = await connection.recv()
+async def _received(socket: LiveSocket) -> frames.Greet | frames.Prove:
+    frame = await socket.receive()
     if isinstance(frame, bytes):
         raise NotProven
     try:
@@ -186,5 +184,5 @@ async def _received(connection: ServerConnection) -> frames.Greet | frames.Prove
         raise NotProven from error
 
 
-async def _send(connection: ServerConnection, told: frames.Tell) -> None:
-    await connection.send(_encoder.encode(told).decode())
+async def _send(socket: LiveSocket, told: frames.Tell) -> None:
+    await socket.send(_encoder.encode(told).decode())

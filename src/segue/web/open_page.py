@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
-from websockets.asyncio.server import ServerConnection
 from websockets.frames import CloseCode
 
 import segue
@@ -21,6 +20,7 @@ from segue.store.page_sessions import LINES, Entry
 from segue.store.pages import Page, own_key
 from segue.web import frames, jobs, render, views
 from segue.web.guard import Visitor, is_revoked
+from segue.web.live import Disconnected, LiveSocket
 
 _MOST_WAITING = 1000
 """Frames queued for a page that does not read. Beyond this it is disconnected, and reconnects."""
@@ -97,7 +97,7 @@ class OpenPage:
     def __init__(
         self,
         store: Store,
-        connection: ServerConnection,
+        socket: LiveSocket,
         visitor: Visitor,
         changes: Callable[[str, int], None],
         previews: Callable[[str], Preview | None],
@@ -105,7 +105,7 @@ class OpenPage:
         """`changes` sends a new or edited message to every page that shows it. `previews` returns
         the answer that is being written in a conversation."""
         self._store = store
-        self._connection = connection
+        self._socket = socket
         self._visitor = visitor
         self._changes = changes
         self._previews = previews
@@ -128,12 +128,14 @@ class OpenPage:
                 frames.Hello(version=version, host=host, chats=listed.chats, more=listed.more)
             )
             beside = [*watching, group.create_task(self._write())]
-            async for frame in self._connection:
-                await self._answer(frame)
-                # Flow control: read no further request until the page has read its answers.
-                await self._out.join()
-            for task in beside:
-                task.cancel()
+            try:
+                while True:
+                    await self._answer(await self._socket.receive())
+                    # Flow control: read no further request until the page has read its answers.
+                    await self._out.join()
+            except Disconnected:
+                for task in beside:
+                    task.cancel()
 
     # Changes
 
@@ -149,7 +151,7 @@ class OpenPage:
         try:
             self._out.put_nowait(what)
         except asyncio.QueueFull:  # the page does not read; it asks again after reconnecting
-            self._connection.transport.abort()
+            self._socket.abort()
 
     async def _write(self) -> None:
         while True:
@@ -162,9 +164,9 @@ class OpenPage:
 
     async def _send(self, what: frames.Tell) -> None:
         loop = asyncio.get_running_loop()
-        letting_go = loop.call_later(PATIENCE, self._connection.transport.abort)
+        letting_go = loop.call_later(PATIENCE, self._socket.abort)
         try:
-            await self._connection.send(_encoder.encode(what).decode())
+            await self._socket.send(_encoder.encode(what).decode())
         finally:
             letting_go.cancel()
 
@@ -233,10 +235,10 @@ class OpenPage:
                     await self._out.join()
 
     async def _check(self) -> None:
-        """Close the connection and raise ConnectionClosed if the browser was revoked."""
+        """Close the connection and raise Disconnected if the browser was revoked."""
         if await is_revoked(self._store, self._visitor):
-            await self._connection.close(CloseCode.POLICY_VIOLATION, "revoked")
-            raise self._connection.protocol.close_exc
+            await self._socket.close(CloseCode.POLICY_VIOLATION, "revoked")
+            raise Disconnected
 
     # Requests
 

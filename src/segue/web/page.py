@@ -5,49 +5,35 @@ from __future__ import annotations
 import asyncio
 import logging
 from http import HTTPStatus
-from importlib import resources
 
-from websockets.asyncio.server import ServerConnection
-from websockets.exceptions import ConnectionClosed
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.websockets import WebSocket
+from websockets.datastructures import Headers
 from websockets.frames import CloseCode
-from websockets.http11 import Request, Response
+from websockets.http11 import Request as Handshake
+from websockets.server import ServerProtocol
 
 from segue.store import Store
-from segue.web import guard, http
-from segue.web.frames import FRAME_LIMIT
+from segue.web import guard, static_files
 from segue.web.guard import ServerNames
-from segue.web.http import Strangers
+from segue.web.http import CLOSE, Refused, refusal, safe_headers
+from segue.web.live import Disconnected, LiveSocket
 from segue.web.open_page import OpenPage, Preview
 
-_TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".svg": "image/svg+xml",
-    ".webmanifest": "application/manifest+json",
-}
 LIVE = "/live"
-PROVING = 10.0
-"""Seconds for a page to authenticate."""
+PROVING = 9.0
+"""Seconds for a page to authenticate, before the connection is cut off."""
+_VERSION = "13"
+"""Of the WebSocket protocol."""
 
 logger = logging.getLogger(__name__)
-
-
-def static_files() -> dict[str, tuple[str, bytes]]:
-    """All files by path, with their content types."""
-    found: dict[str, tuple[str, bytes]] = {}
-    for file in (resources.files("segue.web") / "assets").iterdir():
-        suffix = file.name[file.name.rfind(".") :]
-        if suffix in _TYPES:
-            found[f"/{file.name}"] = (_TYPES[suffix], file.read_bytes())
-    found["/"] = found["/index.html"]
-    return found
 
 
 class WebPage:
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._files = static_files()
+        self._files = static_files.load()
         self.open_pages: set[OpenPage] = set()
         self._previews: dict[str, Preview] = {}
 
@@ -74,51 +60,73 @@ class WebPage:
 
     # Called by the server
 
-    def answer(self, request: Request, names: ServerNames) -> Response | None:
+    def answer(self, request: Request, target: str, names: ServerNames) -> Response | None:
         """Return the response, or None to open the WebSocket. Raise Refused."""
-        path = request.path.partition("?")[0]
-        if path == "/" and request.headers.get_all("Host") == [names.alias]:
-            return http.refusal(HTTPStatus.TEMPORARY_REDIRECT, Location=f"{names.url}/")
-        is_live = path == LIVE and bool(request.headers.get_all("Upgrade"))
+        path = target.partition("?")[0]
+        if path == "/" and request.headers.getlist("Host") == [names.alias]:
+            return refusal(HTTPStatus.TEMPORARY_REDIRECT, {"Location": f"{names.url}/"})
+        is_live = path == LIVE and bool(request.headers.getlist("Upgrade"))
         host = guard.check_names(request.headers, names.hosts, origin=is_live)
         if request.method != "GET":
-            return http.refusal(HTTPStatus.METHOD_NOT_ALLOWED, Allow="GET")
+            raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, {"Allow": "GET"})
         if path == LIVE:
-            return None if is_live else http.refusal(HTTPStatus.UPGRADE_REQUIRED)
+            return _handshake_refusal(request)
         if path not in self._files:
-            return http.refusal(HTTPStatus.NOT_FOUND)
-        kind, body = self._files[path]
-        return http.response(HTTPStatus.OK, host, body, kind)
+            raise Refused(HTTPStatus.NOT_FOUND)
+        headers = safe_headers(host)
+        if _has_body(request):  # which nobody reads
+            headers |= CLOSE
+        return self._files[path].answer(request.headers, headers)
 
-    async def serve(self, connection: ServerConnection, strangers: Strangers) -> None:
+    async def serve(self, websocket: WebSocket) -> None:
         """Serve an open WebSocket until it is closed."""
+        socket = LiveSocket(websocket)
         try:
             async with asyncio.timeout(PROVING):
-                visitor = await self._proven(connection)
+                visitor = await self._proven(socket)
         except (TimeoutError, guard.NotProven):
             logger.debug("page connection refused: nothing proven")
-            await connection.close(CloseCode.POLICY_VIOLATION, "not proven")
+            await socket.close(CloseCode.POLICY_VIOLATION, "not proven")
             return
-        except ConnectionClosed:
+        except Disconnected:
             return
-        # Lift the limits for strangers.
-        strangers.remove(connection.transport)
-        connection.protocol.max_message_size = FRAME_LIMIT
-        open_page = OpenPage(self._store, connection, visitor, self.changed, self.previewed)
+        socket.prove()
+        open_page = OpenPage(self._store, socket, visitor, self.changed, self.previewed)
         self.open_pages.add(open_page)
         try:
             await open_page.run()
-        except* ConnectionClosed:
+        except* Disconnected:
             pass
         finally:
             self.open_pages.discard(open_page)
 
-    async def _proven(self, connection: ServerConnection) -> guard.Visitor:
-        if connection.request is None:
-            raise guard.NotProven
-        headers = connection.request.headers
-        name = _browser(" ".join(headers.get_all("User-Agent")))
-        return await guard.admit(self._store, connection, headers["Origin"], name)
+    async def _proven(self, socket: LiveSocket) -> guard.Visitor:
+        name = _browser(socket.header("User-Agent"))
+        return await guard.admit(self._store, socket, socket.header("Origin"), name)
+
+
+def _handshake_refusal(request: Request) -> Response | None:
+    """Refuse what is no handshake of a WebSocket. None if it is one."""
+    versions = request.headers.getlist("Sec-WebSocket-Version")
+    if _has_body(request):
+        raise Refused(HTTPStatus.BAD_REQUEST)
+    if versions and versions != [_VERSION]:
+        raise Refused(HTTPStatus.UPGRADE_REQUIRED, {**_UPGRADE, "Sec-WebSocket-Version": _VERSION})
+    headers = Headers(request.headers.items())
+    protocol = f"HTTP/{request.scope['http_version']}"
+    handshake = Handshake(path=LIVE, headers=headers, method="GET", protocol=protocol)
+    status = HTTPStatus(ServerProtocol().accept(handshake).status_code)
+    if status is HTTPStatus.SWITCHING_PROTOCOLS:
+        return None
+    raise Refused(status, _UPGRADE if status is HTTPStatus.UPGRADE_REQUIRED else None)
+
+
+_UPGRADE = {"Upgrade": "websocket", "Connection": "Upgrade, close"}
+
+
+def _has_body(request: Request) -> bool:
+    length = request.headers.get("Content-Length", "0")
+    return "Transfer-Encoding" in request.headers or bool(length.strip("0"))
 
 
 def _browser(agent: str) -> str:

@@ -11,117 +11,51 @@ import asyncio
 import contextlib
 import logging
 import socket
-from asyncio import BaseTransport
 from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
-from typing import Any, cast
-from urllib.parse import parse_qsl
 
-from websockets.asyncio.server import Server as WebSocketServer
-from websockets.asyncio.server import ServerConnection, serve
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocket
 from websockets.frames import CloseCode
-from websockets.http11 import Request, Response
-from websockets.protocol import State
-from websockets.server import ServerProtocol
 
 from segue.config import WebSettings
 from segue.core.address import Platform
 from segue.core.errors import ConnectFailed
-from segue.platforms.webhook import Webhook, WebhookRequest
+from segue.platforms.webhook import Webhook
 from segue.store import Store, pages, pairings
 from segue.store.pages import PageLocation
 from segue.store.processes import machine
-from segue.web import endpoints, http
-from segue.web.frames import FRAME_LIMIT, PROOF_LIMIT
+from segue.web import endpoints, protocols
 from segue.web.guard import ServerNames
-from segue.web.http import BodyReceiver, HttpConnection, HttpSite, Refused, Strangers
+from segue.web.hooks import HOOKS, Hooks
+from segue.web.http import MOST_SENDERS, MOST_STRANGERS, Refused, Strangers, refusal
 from segue.web.page import WebPage
+from segue.web.protocols import HttpProtocol, Site, WebSocketProtocol
 
-HOOKS = "/hooks/"
-MOST_HOOKS = 64
-"""Requests that are handled at the same time. More are refused, for the platform to send again."""
-_MOST_FIELDS = 100
-"""Fields of a query."""
+STOPPING = 1.0
+"""Seconds for clients to read what was sent before the server stops."""
+_ABSOLUTE = "http://"
 
 logger = logging.getLogger(__name__)
-
-
-class Hooks:
-    def __init__(self) -> None:
-        self._mounted: dict[str, Webhook] = {}
-        self._running: dict[asyncio.Task[Response], str] = {}
-        """The platform of each running handler."""
-
-    def __len__(self) -> int:
-        return len(self._mounted)
-
-    def mount(self, platform: Platform, webhook: Webhook) -> None:
-        self._mounted[platform.value] = webhook
-
-    async def unmount(self, platform: Platform) -> None:
-        """Idempotent. Running handlers are cancelled."""
-        self._mounted.pop(platform.value, None)
-        running = [task for task, name in self._running.items() if name == platform.value]
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
-
-    def receiver(self, request: Request) -> Response | BodyReceiver:
-        """Return what receives the request's body, or a response. Raise Refused."""
-        path, _, query = request.path.partition("?")
-        name = path.removeprefix(HOOKS)
-        webhook = self._mounted.get(name)
-        if webhook is None:
-            raise Refused(HTTPStatus.NOT_FOUND)
-        rules = webhook.webhook_rules
-        if request.method not in rules.methods:
-            allowed = ", ".join(rules.methods)
-            return http.refusal(HTTPStatus.METHOD_NOT_ALLOWED, Allow=allowed)
-        if int(request.headers.get("Content-Length", 0)) > rules.body_limit:
-            raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-        if len(self._running) >= MOST_HOOKS:
-            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE)
-        fields = _fields(query)
-        headers = {key: ", ".join(request.headers.get_all(key)) for key in request.headers}
-
-        def start(body: bytes) -> asyncio.Task[Response]:
-            whole = WebhookRequest(method=request.method, query=fields, headers=headers, body=body)
-            task = asyncio.create_task(_handle(name, webhook, whole))
-            self._running[task] = name
-            task.add_done_callback(self._running.pop)
-            return task
-
-        return BodyReceiver(rules.body_limit, start)
-
-
-async def _handle(name: str, webhook: Webhook, request: WebhookRequest) -> Response:
-    try:
-        async with asyncio.timeout(webhook.webhook_rules.seconds):
-            response = await webhook.handle_webhook(request)
-    except TimeoutError:
-        logger.error("webhook timed out platform=%s", name)  # noqa: TRY400 - where is of no use
-        return http.refusal(HTTPStatus.SERVICE_UNAVAILABLE)
-    return http.response(response.status, "", response.body, response.media_type)
-
-
-def _fields(query: str) -> dict[str, str]:
-    try:
-        return dict(parse_qsl(query, keep_blank_values=True, max_num_fields=_MOST_FIELDS))
-    except ValueError as error:
-        raise Refused(HTTPStatus.BAD_REQUEST) from error
 
 
 class Server:
     def __init__(self, addresses: Sequence[str] = (endpoints.LOOPBACK,)) -> None:
         """`addresses` are those of this machine to serve on. Links use the last one."""
         self.page: WebPage | None = None
-        self.hooks = Hooks()
-        self.site = HttpSite(self._route)
+        self.site = Site(
+            self._is_websocket,
+            Strangers(MOST_STRANGERS, protocols.is_of_own_account),
+            Strangers(MOST_SENDERS),
+        )
+        self.hooks = Hooks(self.site.senders)
         self.moved = ""
         """Why it is not on the port that was wanted, for display. Empty if it is."""
         self._addresses = tuple(addresses)
         self._names = ServerNames()
-        self._servers: list[WebSocketServer] = []
+        self._servers: list[asyncio.Server] = []
 
     @property
     def url(self) -> str:
@@ -140,65 +74,119 @@ class Server:
             alias=f"localhost:{actual}",
             url=f"http://{self._addresses[-1]}:{actual}",
         )
-        self._servers = [await self._serve(one) for one in bound.sockets]
+        configuration = protocols.configuration(self._answer)
+        configuration.load()
+        loop = asyncio.get_running_loop()
+        for one in bound.sockets:
+            server = await loop.create_server(
+                lambda: HttpProtocol(self.site, configuration), sock=one
+            )
+            self._servers.append(server)
         return PageLocation(port=actual, addresses=self._addresses)
 
-    async def _serve(self, bound: socket.socket) -> WebSocketServer:
-        def connection(
-            protocol: ServerProtocol, server: WebSocketServer, **limits: Any
-        ) -> HttpConnection:
-            websocket = _WebSocket(self.site.strangers, protocol, server, **limits)
-            return HttpConnection(self.site, websocket)
-
-        return await serve(
-            self._open_page,
-            sock=bound,
-            open_timeout=http.OPENING,
-            max_size=PROOF_LIMIT,
-            max_queue=16,
-            compression=None,
-            server_header=None,
-            logger=_Discreet(logging.getLogger("segue.web.wire")),
-            create_connection=cast("type[ServerConnection]", connection),
-        )
-
     async def stop(self) -> None:
+        """Close all connections, and wait until their clients know it."""
         for server in self._servers:
             server.close()
-        for connection in tuple(self.site.connections):
-            connection.send_away()
-        for server in self._servers:
-            await server.wait_closed()
+        await self.hooks.close()
+        connections = tuple(self.site.state.connections)
+        for connection in connections:
+            connection.shutdown()
+        await self._emptied()
+        if tasks := tuple(self.site.state.tasks):
+            _, slow = await asyncio.wait(tasks, timeout=STOPPING)
+            for task in slow:
+                task.cancel()
+            await asyncio.gather(*slow, return_exceptions=True)
 
     async def close_page(self) -> None:
         """Stop serving the page, and close its WebSockets."""
         if not self.hooks:  # at once, so that a page that reconnects does not find it missing
             await self.stop()
         self.page = None
-        await asyncio.gather(*(one.close(CloseCode.GOING_AWAY) for one in self.websockets))
+        for one in self.websockets:
+            one.go_away(CloseCode.GOING_AWAY)
+
+    async def _emptied(self) -> None:
+        """Wait until all connections are closed. Cut off those that take long."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(STOPPING):
+                while self.site.state.connections:
+                    await self.site.emptied.wait()
+        for connection in self.site.state.connections:
+            connection.transport.abort()
 
     @property
     def sockets(self) -> tuple[socket.socket, ...]:
         return tuple(one for server in self._servers for one in server.sockets)
 
     @property
-    def websockets(self) -> set[ServerConnection]:
+    def websockets(self) -> set[WebSocketProtocol]:
         """The open WebSockets."""
-        return {one for server in self._servers for one in server.connections}
+        return self.site.websockets
 
-    def _route(self, request: Request) -> Response | BodyReceiver | None:
+    # The application that uvicorn calls
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await self._open_page(WebSocket(scope, receive, send))
+            return
+        request = Request(scope, receive)
         try:
-            if request.path.startswith(HOOKS):
-                return self.hooks.receiver(request)
-            if self.page is None:
-                raise http.Refused(HTTPStatus.NOT_FOUND)
-            return self.page.answer(request, self._names)
-        except http.Refused as refused:
-            return http.refusal(refused.status)
+            response = await self._respond(request)
+        except Refused as refused:
+            response = refusal(refused.status, refused.headers)
+        except ClientDisconnect:
+            return
+        except Exception:
+            logger.exception("request failed path=%s", scope["path"])
+            response = refusal(HTTPStatus.INTERNAL_SERVER_ERROR)
+        await response(scope, receive, send)
 
-    async def _open_page(self, connection: ServerConnection) -> None:
-        if self.page is not None:
-            await self.page.serve(connection, self.site.strangers)
+    async def _respond(self, request: Request) -> Response:
+        target = _target(request)
+        if target.startswith(HOOKS):
+            return await self.hooks.answer(request, target)
+        response = self._route(request, target)
+        if response is None:  # the handshake of a WebSocket, which uvicorn has not taken for one
+            raise Refused(HTTPStatus.BAD_REQUEST)
+        return response
+
+    def _route(self, request: Request, target: str) -> Response | None:
+        """Return the response of the page, or None to open a WebSocket. Raise Refused."""
+        if self.page is None:
+            raise Refused(HTTPStatus.NOT_FOUND)
+        return self.page.answer(request, target, self._names)
+
+    def _is_websocket(self, scope: Scope) -> bool:
+        request = Request(scope)
+        target = _target(request)
+        try:
+            return not target.startswith(HOOKS) and self._route(request, target) is None
+        except Refused:
+            return False
+
+    async def _open_page(self, websocket: WebSocket) -> None:
+        if self.page is None:
+            return
+        try:
+            await websocket.accept()
+            await self.page.serve(websocket)
+        except Exception:
+            logger.exception("connection handler failed")
+            protocol: WebSocketProtocol = websocket.scope["state"]["connection"]
+            protocol.go_away(CloseCode.INTERNAL_ERROR)
+
+
+def _target(request: Request) -> str:
+    """The path and the query as they were sent. An absolute URL under the name in the Host header
+    means the same as the path."""
+    path: str = request.scope["raw_path"].decode("ascii")
+    authority = f"{_ABSOLUTE}{request.headers.get('Host', '')}"
+    if path.startswith(f"{authority}/"):
+        path = path.removeprefix(authority)
+    query: bytes = request.scope["query_string"]
+    return f"{path}?{query.decode('ascii')}" if query else path
 
 
 class SharedServer:
@@ -303,51 +291,3 @@ class SharedServer:
         served pages there that can use the browsers' keys."""
         if forgotten := await pairings.forget_browsers(self._store, port):
             logger.warning("browsers unpaired port=%d number=%d", port, forgotten)
-
-
-class _WebSocket(ServerConnection):
-    def __init__(
-        self, strangers: Strangers, protocol: ServerProtocol, server: WebSocketServer, **limits: Any
-    ) -> None:
-        super().__init__(protocol, server, **limits)
-        # The library's own responses must be as safe as ours.
-        protocol.reject = _reject
-        self._strangers = strangers
-        self._echoed = 0
-
-    def connection_made(self, transport: BaseTransport) -> None:
-        super().connection_made(transport)
-        self._strangers.add(transport, http.client(transport), self._send_away)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._strangers.remove(self.transport)
-        super().connection_lost(exc)
-
-    def _send_away(self) -> None:
-        if self.protocol.state is State.CONNECTING:
-            self.protocol.send_response(http.refusal(HTTPStatus.SERVICE_UNAVAILABLE))
-        elif self.protocol.state is State.OPEN:
-            self.protocol.send_close(CloseCode.TRY_AGAIN_LATER, "too many connections")
-        self.send_data()
-        self.transport.close()
-
-    def data_received(self, data: bytes) -> None:
-        """Drop a client that sends pings and never reads: pongs are sent without flow control and
-        would fill the memory. No browser does this."""
-        before = self.transport.get_write_buffer_size()
-        super().data_received(data)
-        self._echoed += max(0, self.transport.get_write_buffer_size() - before)
-        if self._echoed > FRAME_LIMIT:
-            self.transport.abort()
-
-
-def _reject(status: HTTPStatus | int, text: str) -> Response:
-    return http.refusal(HTTPStatus(status))
-
-
-class _Discreet(logging.LoggerAdapter[logging.Logger]):
-    """Logs warnings and errors only, regardless of the level set: the library would log every
-    header, including tokens and cookies."""
-
-    def isEnabledFor(self, level: int) -> bool:  # noqa: N802 - logging's own name
-        return level >= logging.WARNING and super().isEnabledFor(level)

@@ -4,7 +4,6 @@ setup."""
 from __future__ import annotations
 
 import contextlib
-import logging
 import re
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -36,8 +35,6 @@ from segue.platforms.whatsapp.client import (
 from segue.platforms.whatsapp.spec import UPLOADS
 from segue.platforms.whatsapp.updates import WebhookUpdate, address, last_message, parse
 from segue.platforms.whatsapp.webhook import Deliveries
-
-logger = logging.getLogger(__name__)
 
 CAPABILITIES = base.Capabilities(
     buttons=True,
@@ -115,7 +112,6 @@ class WhatsAppAdapter(RemoteAdapter[WhatsAppClient]):
         if request.method == "GET":
             return webhook.handshake(request, self._app_secret)
         if not webhook.is_signed(request, self._app_secret):
-            logger.warning("webhook refused platform=%s reason=signature", self.platform)
             return webhook.FORBIDDEN
         if not self.account:  # not connected yet
             return webhook.UNAVAILABLE
