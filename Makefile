@@ -71,7 +71,7 @@ extra: .venv/.core ## Install what a platform or an engine needs: make extra NAM
 	@echo "installing what $(NAME) needs into .venv"
 	@$(PIP) install --require-hashes --no-deps -r $(if $(filter $(NAME),$(PLATFORMS)),$(SHIPPED),requirements)/$(NAME).txt
 
-test: .venv/.dev ## Run the tests: about three minutes, and the same answer every time
+test: .venv/.dev ## Run the tests: about two minutes, and the same answer every time
 	$(PYTEST) -m "not real and not kill and not fuzz and not long" -n $(JOBS) --dist worksteal $(ARGS)
 
 test-real: export SEGUE_MODELS = $(CURDIR)/.venv/models
