@@ -320,7 +320,7 @@ class SessionDetails:
             ("id", session.id),
             ("where", session_place(session)),
             ("open in", self.holder or ""),
-            ("began", f"{session.started.astimezone():%Y-%m-%d %H:%M}, on {session.source.shown}"),
+            ("began", f"{session.started.astimezone():%Y-%m-%d %H:%M} ({session.source.shown})"),
             ("last active", ago(session.active, now)),
             ("ended", ended),
             ("follows", session.parent or ""),

@@ -164,7 +164,7 @@ async def status(context: CommandContext, _: str) -> None:
         f"Directory  {session.cwd or 'none'}",
         f"Model      {model}",
         f"Messages   {session.messages:,}",
-        f"Started    {session.started.astimezone():%d %B %Y, %H:%M} on {session.source.shown}",
+        f"Started    {session.started.astimezone():%d %B %Y, %H:%M} ({session.source.shown})",
     )
     await context.notice("\n".join(lines))
 
