@@ -254,14 +254,14 @@ async def test_only_a_complete_answer_is_accepted_and_other_text_is_ignored(
 )
 async def test_an_answer_is_a_whole_word_or_its_first_letter(line: str, answer: Answer):
     future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-    assert Question("Allow it?", APPROVAL, future).hear(line)
+    assert Question("Allow it?", APPROVAL, future).accept(line)
     assert future.result() is answer
 
 
 @pytest.mark.parametrize("line", [*LINES, "yy", "yes!", "ye", "sess", "not", "y\ny", "\u200by"])
 async def test_any_other_line_is_not_an_answer(line: str):
     future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-    assert not Question("Allow it?", APPROVAL, future).hear(line)
+    assert not Question("Allow it?", APPROVAL, future).accept(line)
     assert not future.done()
 
 

@@ -116,16 +116,16 @@ class Examination:
             self._start("settings", lambda: [broken])
             return None
 
-    def _start(self, about: str, look: Callable[[], list[Finding]]) -> None:
-        self._checks.append(Check(about, look))
+    def _start(self, about: str, check: Callable[[], list[Finding]]) -> None:
+        self._checks.append(Check(about, check))
 
 
 class Check:
     """A running check."""
 
-    def __init__(self, about: str, look: Callable[[], list[Finding]]) -> None:
+    def __init__(self, about: str, check: Callable[[], list[Finding]]) -> None:
         self._about = about
-        self._look = look
+        self._check = check
         self._found: list[Finding] = []
         self.thread = threading.Thread(target=self._run, name=f"check {about}", daemon=True)
         self.thread.start()
@@ -138,7 +138,7 @@ class Check:
 
     def _run(self) -> None:
         try:
-            self._found = self._look()
+            self._found = self._check()
         except Exception as error:  # noqa: BLE001 - an unexpected error is a finding, too
             self._found = [self._problem(f"The check failed: {type(error).__name__}: {error}")]
 

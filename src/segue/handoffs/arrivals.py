@@ -19,7 +19,7 @@ async def wait_for_arrivals(store: Store, address: Address) -> Incoming | None:
     """Return once no handoff to this address is in flight, with the turn that a session has brought
     there, if it is not finished. It asks the store, so that it also covers the handoffs of a
     gateway that died."""
-    in_flight, brought = await store.read(_look, address)
+    in_flight, brought = await store.read(_read_arrivals, address)
     if not in_flight:  # as for most messages, which cost one transaction
         return brought
     if await _is_arriving(store, address):
@@ -29,7 +29,7 @@ async def wait_for_arrivals(store: Store, address: Address) -> Incoming | None:
     return await inbox.moved_turn(store, address)
 
 
-def _look(tx: Tx, address: Address) -> tuple[tuple[Handoff, ...], Incoming | None]:
+def _read_arrivals(tx: Tx, address: Address) -> tuple[tuple[Handoff, ...], Incoming | None]:
     return handoffs.in_flight(tx), inbox.moved_turn(tx, address)
 
 

@@ -68,8 +68,8 @@ _THEME = Theme.from_dict({"status": "fg:ansibrightblack"})
 class Console:
     """Prints output, asks questions and reads input.
 
-    Ctrl-C calls `on_interrupt` and Ctrl-D calls `on_leave`. `takes` returns whether it has handled
-    an input that cannot wait, so that it is neither queued nor an answer to a question.
+    Ctrl-C calls `on_interrupt` and Ctrl-D calls `on_leave`. `handle_line` returns whether it has
+    handled an input that cannot wait, so that it is neither queued nor an answer to a question.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Console:
         status: Callable[[int], str],
         on_interrupt: Callable[[], None],
         on_leave: Callable[[], None],
-        takes: Callable[[str], bool],
+        handle_line: Callable[[str], bool],
         screen: Screen,
     ) -> None:
         self.still_coming: Stream | None = None
@@ -95,7 +95,7 @@ class Console:
         self._closed = False
         self._on_interrupt = on_interrupt
         self._on_leave = on_leave
-        self._takes = takes
+        self._handle_line = handle_line
         self._screen = screen
         self._question: Question[Any] | None = None
         self._asking = asyncio.Lock()
@@ -306,7 +306,7 @@ class Console:
 
     def _accept(self, buffer: Buffer) -> bool:
         text = _PASTE.sub(self._pasted, buffer.text)
-        if text.strip() and not self._takes(text):
+        if text.strip() and not self._handle_line(text):
             self.waiting.append(text)
             self._arrived.set()
         return False
@@ -358,9 +358,9 @@ class Console:
         self._key_at = time.monotonic()
 
     def _answer(self, line: str) -> None:
-        if self._question is not None and self._question.hear(line):
+        if self._question is not None and self._question.accept(line):
             self._close_question()  # later input is not part of the answer
-        elif not self._takes(line):
+        elif not self._handle_line(line):
             self._put_hint()
 
     def _put_hint(self) -> None:

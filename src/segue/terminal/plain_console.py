@@ -22,10 +22,10 @@ T = TypeVar("T")
 class PlainConsole:
     """A Console without drawing."""
 
-    def __init__(self, takes: Callable[[str], bool]) -> None:
-        """`takes` as for Console. It is used only for a keyboard: the lines of a script keep their
-        order."""
-        self._takes = takes
+    def __init__(self, handle_line: Callable[[str], bool]) -> None:
+        """`handle_line` as for Console. It is used only for a keyboard: the lines of a script keep
+        their order."""
+        self._handle_line = handle_line
         self.still_coming: Stream | None = None
         self.busy = False
         self.shown = asyncio.Event()
@@ -36,7 +36,7 @@ class PlainConsole:
         self._question: Question[Any] | None = None
         self._reads = False
         self._ended = False
-        self._keyboard = _Keyboard(self._hear) if sys.stdin.isatty() else None
+        self._keyboard = _Keyboard(self._on_line) if sys.stdin.isatty() else None
 
     async def run(self) -> None:
         await self._closed.wait()
@@ -45,7 +45,7 @@ class PlainConsole:
         self._closed.set()
         if self._keyboard is not None:
             self._keyboard.close()
-        self._hear("")
+        self._on_line("")
 
     async def read(self) -> str | None:
         """Return the next non-empty line, or None at the end of the input."""
@@ -93,24 +93,24 @@ class PlainConsole:
         self._question = Question(question, choices, answer)
         _write(f"{question}\n")
         if self._ended:
-            self._hear("")
+            self._on_line("")
         try:
             return await answer
         finally:
             self._question = None
 
-    def _hear(self, line: str) -> None:
+    def _on_line(self, line: str) -> None:
         """Process a line with its line end. An empty string is the end of the input."""
         self._ended = self._ended or not line
-        if self._keyboard is not None and self._takes(line):
+        if self._keyboard is not None and self._handle_line(line):
             return
         asked = self._question
         if asked is None:
             if line.strip():
                 self.waiting.append(line.rstrip("\n"))
         elif not line:
-            asked.hear(list(asked.choices)[-1])
-        elif asked.hear(line):
+            asked.accept(list(asked.choices)[-1])
+        elif asked.accept(line):
             self._question = None  # the next line is not part of the answer
         else:
             _write(f"{asked.hint}\n{asked.text}\n")
@@ -126,16 +126,16 @@ class PlainConsole:
         # Not a thread of the pool: those are joined at exit, and this one may wait for a line that
         # never comes.
         loop = asyncio.get_running_loop()
-        threading.Thread(target=_read_all, args=(loop, self._hear), daemon=True).start()
+        threading.Thread(target=_read_all, args=(loop, self._on_line), daemon=True).start()
 
 
 class _Keyboard:
     """Lines from a terminal, read in the event loop, so that it is certain which of them were typed
     before a question."""
 
-    def __init__(self, hear: Callable[[str], None]) -> None:
-        """`hear` gets each line with its end, and an empty one when there are no more."""
-        self._hear = hear
+    def __init__(self, on_line: Callable[[str], None]) -> None:
+        """`on_line` gets each line with its end, and an empty one when there are no more."""
+        self._on_line = on_line
         self._fd = sys.stdin.fileno()
         self._line = b""
 
@@ -164,10 +164,10 @@ class _Keyboard:
             line = self._line
             self._line = b""
             if line:
-                self._hear(line.decode(sys.stdin.encoding, "replace"))
+                self._on_line(line.decode(sys.stdin.encoding, "replace"))
         if not data:
             self.close()
-            self._hear("")
+            self._on_line("")
         return bool(data)
 
 
@@ -176,8 +176,8 @@ def _write(text: str) -> None:
     sys.stdout.flush()
 
 
-def _read_all(loop: asyncio.AbstractEventLoop, hear: Callable[[str], None]) -> None:
+def _read_all(loop: asyncio.AbstractEventLoop, on_line: Callable[[str], None]) -> None:
     with contextlib.suppress(RuntimeError):  # the event loop has closed
         while line := sys.stdin.readline():
-            loop.call_soon_threadsafe(hear, line)
-        loop.call_soon_threadsafe(hear, "")
+            loop.call_soon_threadsafe(on_line, line)
+        loop.call_soon_threadsafe(on_line, "")

@@ -97,7 +97,7 @@ class _Program:
         variables = config.terminal_variables()
         shown = screen(sys.stdout, variables, shutil.get_terminal_size().columns)
         self._draws = is_interactive() and variables.get("TERM", "dumb") not in {"", "dumb"}
-        self._console = self._drawing(shown) if self._draws else PlainConsole(self._takes)
+        self._console = self._drawing(shown) if self._draws else PlainConsole(self._handle_line)
         self._display = Display(self._console, shown, echo=self._draws)
         self._conversation: Conversation | None = None
 
@@ -106,7 +106,7 @@ class _Program:
         ok = True
         drawing = asyncio.create_task(console.run())
         drawing.add_done_callback(lambda _: console.close())
-        self._hear_signals()
+        self._handle_signals()
         try:
             await console.shown.wait()
             async with self._loaded(options) as conversation:
@@ -243,7 +243,7 @@ class _Program:
             status=self._status,
             on_interrupt=self._on_interrupt,
             on_leave=self._on_leave,
-            takes=self._takes,
+            handle_line=self._handle_line,
             screen=shown,
         )
 
@@ -281,7 +281,7 @@ class _Program:
         self._stop()
         self._console.close()
 
-    def _takes(self, text: str) -> bool:
+    def _handle_line(self, text: str) -> bool:
         """Handle a /handoff during a turn, when the user wants to leave now and not afterwards, and
         refuse one during another handoff. Anything else waits, but not for the end of /follow."""
         conversation = self._conversation
@@ -318,7 +318,7 @@ class _Program:
         # Cancelling leaves nothing half done: operations that the store has started are completed.
         return doing is not None and not doing.cancelling() and doing.cancel()
 
-    def _hear_signals(self) -> None:
+    def _handle_signals(self) -> None:
         """Leave on SIGHUP and SIGTERM as with Ctrl-D."""
         loop = asyncio.get_running_loop()
         for ending in (signal.SIGHUP, signal.SIGTERM):

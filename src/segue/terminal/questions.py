@@ -55,7 +55,7 @@ class Question(Generic[T]):
     choices: Mapping[str, T]
     answer: asyncio.Future[T]
 
-    def hear(self, line: str) -> bool:
+    def accept(self, line: str) -> bool:
         """Answer the question if `line` is one of the choices, and return whether it was."""
         word = line.strip().lower()
         if word not in self.choices or self.answer.done():

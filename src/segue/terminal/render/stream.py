@@ -82,32 +82,32 @@ class MarkdownStream:
         self._printed = False
         self._failed = False
         """Whether a block could not be rendered."""
-        self._looked: tuple[int, list[str]] | None = None
+        self._tail: tuple[int, list[str]] | None = None
 
     def feed(self, delta: str) -> list[str]:
         """Return the lines that are finished now. The cost does not depend on earlier text."""
-        self._looked = None
+        self._tail = None
         return self._shown(self._splitter.feed(self._cleaner.feed(delta)))
 
     def live(self, most: int) -> list[str]:
         """Return the end of the unfinished text in at most `most` lines, for each repaint."""
-        if self._looked is None or self._looked[0] != most:
-            self._looked = most, self._look(most)
-        return self._looked[1]
+        if self._tail is None or self._tail[0] != most:
+            self._tail = most, self._render_tail(most)
+        return self._tail[1]
 
     def end(self) -> list[str]:
         """Return the remaining lines when the answer is complete."""
-        self._looked = None
+        self._tail = None
         rest = self._splitter.feed(self._cleaner.end())
         return self._shown([*rest, *self._splitter.end()])
 
     def resize(self, screen: Screen) -> None:
         """Render later lines for another screen size."""
         if screen != self._screen:
-            self._looked = None
+            self._tail = None
             self._screen = screen
 
-    def _look(self, most: int) -> list[str]:
+    def _render_tail(self, most: int) -> list[str]:
         # Twice what fits, because markup takes characters that are not shown.
         block = self._splitter.rest(min(2 * most * self._screen.columns, _MAX_LIVE))
         return self._apart(block, self._lines(block, live=True))[-most:] if block else []
