@@ -11,7 +11,7 @@ import msgspec
 
 from segue.agent.loop import Agent
 from segue.agent.models.base import Model
-from segue.agent.tools.base import Plan, Tool, Workplace
+from segue.agent.tools.base import Proposal, Tool, Workplace
 from segue.approvals.rules import Risk, Rules
 from segue.core.approval import Answer, Description
 from segue.core.transcript import Message, Role, ToolCall
@@ -49,7 +49,7 @@ LOOK = Tool(
     description="Look at everything.",
     risk=Risk.READ,
     arguments=_Nothing,
-    plan=lambda arguments, place: Plan(what=Description("look"), work=_look),
+    propose=lambda arguments, place: Proposal(what=Description("look"), work=_look),
 )
 
 

@@ -21,6 +21,7 @@ from segue.core.session import Lease, Session
 from segue.store import (
     Store,
     bindings,
+    deliveries,
     inbox,
     leases,
     outbox,
@@ -115,7 +116,9 @@ def reading_and_writing(scene: Scene) -> dict[str, Way]:
         "prune the outbox": lambda: outbox.prune(s, now - _KEPT),
         "leases of a dead process": lambda: s.mark(leases.run_out, "desk-1-00000000"),
         "a reaction": lambda: outbox.sent_as(s, scene.address, scene.receipt),
-        "a delivery status": lambda: outbox.undelivered(s, scene.address, "unknown", "It is gone."),
+        "a delivery status": lambda: deliveries.undelivered(
+            s, scene.address, "unknown", "It is gone."
+        ),
         "append a message": lambda: transcripts.append(s, scene.lease, [samples.message()]),
     }
 
@@ -128,8 +131,8 @@ async def waiting(scene: Scene) -> AsyncGenerator[Way]:
         key = f"more:{next(scene.keys)}"
         draft = Draft(key=key, address=Address.parse(stores.BUSY), body="It is done.")
         await outbox.enqueue(scene.store, draft)
-        (claimed,) = await outbox.claim(scene.store, [Platform.WHATSAPP])
-        assert await outbox.sent(scene.store, claimed, "1")
+        (claimed,) = await deliveries.claim(scene.store, [Platform.WHATSAPP])
+        assert await deliveries.sent(scene.store, claimed, "1")
 
     await scene.store.write(stores.wait_in_line, scene.size.waiting)
     try:

@@ -22,7 +22,7 @@ from segue.core.errors import UserError
 from segue.core.session import ME
 from segue.gateway import background
 from segue.handoffs import queries as handoffs
-from segue.store import Store, Topic, gateways, outbox, owners, sessions
+from segue.store import Store, Topic, deliveries, gateways, outbox, owners, sessions
 from segue.store.gateways import LinkState
 from segue.store.outbox import Draft
 from segue.store.processes import whose
@@ -306,8 +306,8 @@ async def test_the_status_lists_platforms_handoffs_and_failed_deliveries(person:
         ships = next(claim for claim in claims if claim and claim.session_id == over.id)
         assert await handoffs.fail(store, ships, "The chat is closed.")
         await outbox.enqueue(store, Draft(key="k", address=DM, body="hello"))
-        (outgoing,) = await outbox.claim(store, [Platform.TELEGRAM])
-        assert await outbox.uncertain(store, outgoing, "It may have arrived.")
+        (outgoing,) = await deliveries.claim(store, [Platform.TELEGRAM])
+        assert await deliveries.uncertain(store, outgoing, "It may have arrived.")
 
         output = segue_says(person, "gateway", "status")
         assert output.returncode == 0, output.stderr

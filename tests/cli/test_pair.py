@@ -15,7 +15,7 @@ from segue.core.address import HomeChannel, Platform, Sender
 from segue.core.session import ME
 from segue.gateway.access import Gate
 from segue.platforms.base import Inbound, InboundKind
-from segue.store import Store, gateways, outbox, owners, pairings
+from segue.store import Store, deliveries, gateways, owners, pairings
 from segue.store.gateways import LinkState
 from segue.store.pairings import looks_like_code
 from segue.terminal import web_page
@@ -80,9 +80,9 @@ async def test_a_code_in_a_chat_in_which_the_bot_cannot_write_is_reported(person
             kind=InboundKind.MESSAGE, update_id="1", address=DM, sender=ANNA, text=code
         )
         assert await Gate(store).pair("bot", inbound)
-        [reply] = await outbox.claim(store, [Platform.TELEGRAM])
+        [reply] = await deliveries.claim(store, [Platform.TELEGRAM])
         await shown.shows("Paired with Anna[2J, telegram user 42.")
-        await outbox.failed(store, reply, "the bot is blocked there")
+        await deliveries.failed(store, reply, "the bot is blocked there")
         await shown.shows("I cannot write in the telegram chat where you sent the code, so it")
         await shown.shows("the bot is blocked there")
         assert await shown.end() == 0

@@ -9,7 +9,17 @@ from segue.approvals import queries as approvals
 from segue.core.address import HomeChannel, Platform
 from segue.core.session import ME, Origin
 from segue.handoffs import queries as handoffs
-from segue.store import Store, bindings, gateways, inbox, leases, outbox, owners, sessions
+from segue.store import (
+    Store,
+    bindings,
+    deliveries,
+    gateways,
+    inbox,
+    leases,
+    outbox,
+    owners,
+    sessions,
+)
 from segue.store.gateways import LinkState
 from segue.store.outbox import Draft
 from segue.web.open_page import address_of
@@ -37,8 +47,8 @@ async def at_work(store: Store) -> None:
     boats = await sessions.find(store, ME, "Boats")
     await handoffs.request(store, boats.id, Platform.TELEGRAM, home=DM)
     await outbox.enqueue(store, Draft(key="k", address=DM, body="hello"))
-    (outgoing,) = await outbox.claim(store, [Platform.TELEGRAM])
-    assert await outbox.uncertain(store, outgoing, "It may have arrived.")
+    (outgoing,) = await deliveries.claim(store, [Platform.TELEGRAM])
+    assert await deliveries.uncertain(store, outgoing, "It may have arrived.")
 
 
 async def test_the_status_fits_on_one_screen(person: Person):
@@ -153,8 +163,8 @@ async def test_a_handoff_that_was_not_confirmed_is_listed_with_what_to_look_for(
         claim = await handoffs.claim_next(store, [Platform.TELEGRAM])
         assert claim is not None
         await outbox.enqueue(store, Draft(key=claim.recap_key, address=DM, body="hello"))
-        (outgoing,) = await outbox.claim(store, [Platform.TELEGRAM])
-        await outbox.uncertain(store, outgoing, "500")
+        (outgoing,) = await deliveries.claim(store, [Platform.TELEGRAM])
+        await deliveries.uncertain(store, outgoing, "500")
         await handoffs.complete(store, claim, address=DM)
         shown = segue_says(person, "status").stdout
         output = json.loads(segue_says(person, "status", "--json").stdout)

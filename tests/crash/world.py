@@ -250,9 +250,9 @@ async def outgoing(store: Store, chat: str) -> tuple[Outgoing, ...]:
     """Everything ever queued for a chat."""
 
     def look(tx: Tx) -> list[Row]:
-        return tx.rows(f"SELECT {outbox._COLUMNS} FROM outbox ORDER BY no")
+        return tx.rows(f"SELECT {outbox.COLUMNS} FROM outbox ORDER BY no")
 
-    every = map(outbox._outgoing, await store._engine.read(look))
+    every = map(outbox.parse_row, await store._engine.read(look))
     return tuple(row for row in every if row.address.chat_id == chat)
 
 

@@ -21,7 +21,7 @@ from segue.core.session import ME
 from segue.core.transcript import Role, ToolCall
 from segue.gateway import dispatch, texts
 from segue.platforms.base import Inbound, InboundKind
-from segue.store import outbox, owners, pairings, sessions
+from segue.store import deliveries, outbox, owners, pairings, sessions
 from segue.testing.platform import Message, PeerAdapter, Rules, Shape
 from segue.testing.platform.adapter import Client
 from segue.turns import hold
@@ -364,8 +364,8 @@ async def test_a_question_that_was_not_sent_yet_cannot_be_answered_by_its_number
         await outbox.enqueue(house.store, questions.question(asked, Description("date")))
         with pytest.raises(ApprovalNotShown):
             await questions.answer_typed(house.store, ME, address, asked.id, Answer.ONCE)
-        (sending,) = await outbox.claim(house.store, [Platform.TELEGRAM])
-        await outbox.sent(house.store, sending, "1")
+        (sending,) = await deliveries.claim(house.store, [Platform.TELEGRAM])
+        await deliveries.sent(house.store, sending, "1")
         await questions.answer_typed(house.store, ME, address, asked.id, Answer.ONCE)
         assert await approvals.use(house.store, held.lease, asked.id) is Answer.ONCE
 

@@ -25,7 +25,7 @@ from segue.handoffs import queries as handoffs
 from segue.handoffs.values import State
 from segue.platforms import markup
 from segue.platforms.base import Button, Capabilities, Inbound, InboundKind, Part, Receipt
-from segue.store import Store, errors, gateways, inbox, outbox, sessions
+from segue.store import Store, deliveries, errors, gateways, inbox, outbox, sessions
 from segue.store.base import Tx
 from segue.store.outbox import Draft, Outgoing, OutgoingState
 from segue.testing.platform import PeerAdapter, Rules
@@ -286,8 +286,8 @@ async def test_a_failed_report_does_not_block_other_reports(
     for body in ("good", POISON):
         draft = Draft(key=body, address=address, body=body, session_id=session.id)
         await outbox.enqueue(house.store, draft)
-        (claimed,) = await outbox.claim(house.store, [TELEGRAM])
-        await outbox.failed(house.store, claimed, "no")
+        (claimed,) = await deliveries.claim(house.store, [TELEGRAM])
+        await deliveries.failed(house.store, claimed, "no")
     report, reported = janitor._undelivered, list[str]()
 
     def picky(trouble: Outgoing) -> Message:
@@ -344,7 +344,7 @@ async def test_a_session_that_cannot_be_ended_is_logged_once_and_does_not_block_
     ended = await sessions.get(house.store, good.id)
     assert ended is not None
     assert ended.end_reason is EndReason.IDLE
-    (notice,) = await outbox.claim(house.store, [TELEGRAM])
+    (notice,) = await deliveries.claim(house.store, [TELEGRAM])
     assert (notice.key, notice.address) == (f"expiry:{bad.id}", bad.address)
 
 

@@ -19,7 +19,7 @@ from segue.gateway.turns import _conclude
 from segue.handoffs import delivery
 from segue.handoffs import queries as handoffs
 from segue.handoffs.values import State
-from segue.store import Store, errors, inbox, outbox, retries, transcripts
+from segue.store import Store, deliveries, errors, inbox, outbox, retries, transcripts
 from segue.store.outbox import OutgoingState
 from segue.testing.platform import Rules, Shape
 from segue.turns import queries
@@ -56,7 +56,7 @@ async def stumbling(
 async def test_a_sent_message_is_recorded_as_sent_when_the_store_is_back(house: House):
     await house.driver.rules(Rules(keys=False))
     chat = await house.chat()
-    async with stumbling(house, outbox.sent, uncertain=1):
+    async with stumbling(house, deliveries.sent, uncertain=1):
         await house.driver.say(house.anna, chat, "one")
         await house.driver.message("(1) one", chat=chat)
         await house.driver.say(house.anna, chat, "two")
@@ -70,7 +70,7 @@ async def test_parts_that_were_sent_are_counted_once(house: House):
     await house.driver.rules(Rules(keys=False, length=40, edits=False))
     house.model = ScriptedModel(["first part " * 3 + "\n\n" + "second part " * 3 + "\n\nthird"])
     chat = await house.chat()
-    async with stumbling(house, outbox.progress, fails=1, uncertain=1):
+    async with stumbling(house, deliveries.progress, fails=1, uncertain=1):
         await house.driver.say(house.anna, chat, "much")
         await message_with(house, chat, "third")
         await house.idle()
@@ -87,9 +87,9 @@ async def test_a_message_that_another_gateway_took_over_is_not_sent_to_its_end(h
 
     class Taken(Faulty):
         async def write(self, work: Any, *args: Any, **kwargs: Any) -> Any:
-            if work is inspect.unwrap(outbox.progress):
+            if work is inspect.unwrap(deliveries.progress):
                 recover.append(
-                    await outbox.recover(house.store, [], alive=[], platforms=[TELEGRAM])
+                    await deliveries.recover(house.store, [], alive=[], platforms=[TELEGRAM])
                 )
             return await super().write(work, *args, **kwargs)
 

@@ -9,7 +9,7 @@ import pytest
 from segue.core.address import Address, ChatType, Platform
 from segue.gateway import reactions
 from segue.platforms.base import Button
-from segue.store import Store, outbox
+from segue.store import Store, deliveries, outbox
 from segue.store.outbox import Draft
 from tests.store.conftest import clock as clock
 from tests.store.conftest import open_store as open_store
@@ -25,8 +25,8 @@ BUTTONS = (("Allow", "a:1:once"), ("Always", "a:1:session"), ("Deny", "a:1:never
 
 async def ask(store: Store, receipt: str) -> None:
     await outbox.enqueue(store, Draft(key=receipt, address=CHAT, body="May I?", buttons=BUTTONS))
-    (claimed,) = await outbox.claim(store, [Platform.SIGNAL])
-    await outbox.sent(store, claimed, receipt)
+    (claimed,) = await deliveries.claim(store, [Platform.SIGNAL])
+    await deliveries.sent(store, claimed, receipt)
 
 
 def test_a_message_lists_its_choices():
@@ -53,8 +53,8 @@ async def test_an_answer_has_the_same_emoji_in_every_question(store: Store):
     shown = reactions.offer("May I?", [Button(*it) for it in part])
     assert shown == "May I?\n\nReact: 😮 Show all · 👎 Deny"
     await outbox.enqueue(store, Draft(key="k", address=CHAT, body="May I?", buttons=part))
-    (claimed,) = await outbox.claim(store, [Platform.SIGNAL])
-    await outbox.sent(store, claimed, "9")
+    (claimed,) = await deliveries.claim(store, [Platform.SIGNAL])
+    await deliveries.sent(store, claimed, "9")
     for emoji, data in (("😮", "w:1"), ("👎", "a:1:never"), ("👍", None), ("❤️", None)):
         assert await reactions.chosen(store, CHAT, "9", emoji) == data
 
@@ -67,8 +67,8 @@ async def test_a_reaction_to_another_message_or_in_another_chat_stands_for_none(
 
 async def test_a_reaction_that_is_faster_than_the_receipt_waits_for_it(store: Store):
     await outbox.enqueue(store, Draft(key="k", address=CHAT, body="May I?", buttons=BUTTONS))
-    (claimed,) = await outbox.claim(store, [Platform.SIGNAL])
+    (claimed,) = await deliveries.claim(store, [Platform.SIGNAL])
     choosing = asyncio.create_task(reactions.chosen(store, CHAT, "9", "👎"))
     await asyncio.wait([choosing], timeout=0.01)
-    await outbox.sent(store, claimed, "9")
+    await deliveries.sent(store, claimed, "9")
     assert await choosing == "a:1:never"

@@ -14,7 +14,7 @@ from segue.jobs.queries import jobs, reports, runs
 from segue.jobs.queries.runs import Claim
 from segue.jobs.schedule import Cron, Once, Schedule
 from segue.jobs.values import Job, NewJob, ReportState, parse_targets
-from segue.store import Store, outbox
+from segue.store import Store, deliveries
 from segue.store.base import Tx
 from segue.store.outbox import Outgoing, OutgoingState
 from segue.testing.clock import FakeClock
@@ -67,7 +67,7 @@ async def states(store: Store, job_id: int) -> list[tuple[str, Address | None, R
 
 
 def finish(tx: Tx, sending: Outgoing, state: OutgoingState, error: str) -> None:
-    outbox.finish(tx, sending, state, error=error)
+    deliveries.finish(tx, sending, state, error=error)
 
 
 async def pass_on(store: Store) -> int:
@@ -76,5 +76,5 @@ async def pass_on(store: Store) -> int:
 
 async def fail_sending(store: Store, error: str = "The bot was blocked.") -> None:
     await ready(store)
-    for sending in await outbox.claim(store, list(Platform)):
+    for sending in await deliveries.claim(store, list(Platform)):
         await store.write(finish, sending, OutgoingState.FAILED, error)

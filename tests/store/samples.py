@@ -11,7 +11,7 @@ from segue.approvals.queries import Approval, whole_key
 from segue.core.address import Address, ChatType, Platform
 from segue.core.session import Lease
 from segue.core.transcript import Image, Kind, Message, Role, ToolCall
-from segue.store import Store, Waiter, leases, outbox, transcripts
+from segue.store import Store, Waiter, deliveries, leases, outbox, transcripts
 from segue.store.base import Tx
 from segue.store.outbox import Draft
 
@@ -73,8 +73,8 @@ async def show(store: Store, asked: Approval) -> None:
     """Send the message that shows the whole call that the question is about."""
     message = draft(whole_key(asked.id, "asked"), asked.address, asked.what)
     if await outbox.enqueue(store, message):
-        (sending,) = await outbox.claim(store, [asked.address.platform])
-        await outbox.sent(store, sending, "1")
+        (sending,) = await deliveries.claim(store, [asked.address.platform])
+        await deliveries.sent(store, sending, "1")
 
 
 def texts(messages: Iterable[Message]) -> list[str]:

@@ -21,8 +21,19 @@ from segue.handoffs import queries as handoffs
 from segue.jobs.queries import jobs
 from segue.jobs.schedule import Once
 from segue.jobs.values import LOCAL, NewJob
-from segue.store import Store, Tx, bindings, leases, outbox, owners, sessions, transcripts
-from segue.store.outbox import OutgoingState, finish
+from segue.store import (
+    Store,
+    Tx,
+    bindings,
+    deliveries,
+    leases,
+    outbox,
+    owners,
+    sessions,
+    transcripts,
+)
+from segue.store.deliveries import finish
+from segue.store.outbox import OutgoingState
 from segue.testing.clock import FakeClock
 from segue.turns import queries
 from tests.store.conftest import OpenStore
@@ -262,12 +273,12 @@ async def test_a_call_is_allowed_only_after_all_of_it_was_sent(
         with pytest.raises(ApprovalNotShown):
             await answer(other, asked, said)
         await outbox.enqueue(store, draft(key))
-        (sending,) = await outbox.claim(store, [DM.platform])
+        (sending,) = await deliveries.claim(store, [DM.platform])
         if "whole" in key:
             assert await approvals.visibility(other, asked) is Visibility.SENDING
         with pytest.raises(ApprovalNotShown):
             await answer(other, asked, said)
-        await outbox.sent(store, sending, "1")
+        await deliveries.sent(store, sending, "1")
     assert await approvals.visibility(other, asked) is Visibility.WHOLE
     assert (await answer(other, asked, said)).answer is said
 
@@ -278,7 +289,7 @@ async def test_a_message_that_may_not_have_arrived_does_not_count_as_shown(
 ):
     asked = await approvals.ask(store, await hold(store, session.id), *CALL, DM, seconds=MINUTES)
     await outbox.enqueue(store, draft(whole_key(asked.id, "1")))
-    (sending,) = await outbox.claim(store, [DM.platform])
+    (sending,) = await deliveries.claim(store, [DM.platform])
     await store.write(finish, sending, state, error="lost")
     assert await approvals.visibility(store, asked) is Visibility.PARTLY
     with pytest.raises(ApprovalNotShown):

@@ -23,7 +23,17 @@ from segue.core.reset import ResetMode, ResetPolicies, ResetPolicy
 from segue.core.session import EndReason, Origin, Session
 from segue.handoffs import queries as handoffs
 from segue.handoffs.queries import CLAIM_SECONDS
-from segue.store import Store, bindings, inbox, leases, outbox, owners, sessions, transcripts
+from segue.store import (
+    Store,
+    bindings,
+    deliveries,
+    inbox,
+    leases,
+    outbox,
+    owners,
+    sessions,
+    transcripts,
+)
 from segue.store.bindings import BoundSession
 from segue.store.leases import LEASE_SECONDS
 from segue.store.outbox import Draft, Outgoing
@@ -333,7 +343,7 @@ async def test_the_sessions_of_an_owner_are_listed_last_active_first(
 
 async def notices(store: Store) -> list[Outgoing]:
     """The queued texts."""
-    return list(await outbox.claim(store, set(Platform)))
+    return list(await deliveries.claim(store, set(Platform)))
 
 
 async def test_a_chat_is_notified_where_a_resumed_session_went(store: Store, session: Session):
@@ -356,7 +366,7 @@ async def test_each_chat_that_a_session_leaves_is_notified_each_time(
     assert [line.address for line in lines] == [DM, TOPIC]
     assert f"went to {TOPIC}. " in lines[0].body
     for line in lines:
-        await outbox.sent(store, line)
+        await deliveries.sent(store, line)
     assert [line.address for line in await notices(store)] == [DM]
 
 
@@ -584,7 +594,7 @@ async def test_a_chat_whose_address_changes_keeps_its_session_home_and_question(
     assert await owners.homes(store, "me") == (HomeChannel(address=SUPERGROUP, name="Team"),)
     assert [a.id for a in await approvals.waiting_at(store, SUPERGROUP)] == [asked.id]
     assert [(i.no, i.address) for i in await inbox.waiting(store)] == [(no, SUPERGROUP)]
-    assert [(o.key, o.address) for o in await outbox.claim(store, [TELEGRAM])] == [
+    assert [(o.key, o.address) for o in await deliveries.claim(store, [TELEGRAM])] == [
         ("k", SUPERGROUP)
     ]
 

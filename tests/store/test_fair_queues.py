@@ -10,7 +10,7 @@ from itertools import count
 import pytest
 
 from segue.core.address import Address, Platform
-from segue.store import Store, outbox
+from segue.store import Store, deliveries, outbox
 from segue.store.base import Tx
 from segue.store.outbox import Draft
 from segue.store.sqlite import SqliteTx
@@ -46,14 +46,14 @@ async def sends(
     sent: list[str] = []
     served: dict[Platform, str] = {}
     paused = {str(name) for name in busy}
-    while claimed := await outbox.claim(store, [TELEGRAM], limit=ROOM, served=served):
+    while claimed := await deliveries.claim(store, [TELEGRAM], limit=ROOM, served=served):
         for outgoing in claimed:
             name = outgoing.address.chat_id
             if name in paused:
-                await outbox.retry(store, outgoing, "too many", seconds=3600, asked=True)
+                await deliveries.retry(store, outgoing, "too many", seconds=3600, asked=True)
                 continue
             sent.append(name)
-            await outbox.sent(store, outgoing)
+            await deliveries.sent(store, outgoing)
             if name == str(until) or len(sent) >= most:
                 return sent
     return sent
@@ -99,11 +99,11 @@ async def test_messages_in_one_chat_stay_in_order(store: Store):
     await wait_there(store, chats)
     served: dict[Platform, str] = {}
     keys: dict[str, list[str]] = {}
-    while claimed := await outbox.claim(store, [TELEGRAM], limit=ROOM, served=served):
+    while claimed := await deliveries.claim(store, [TELEGRAM], limit=ROOM, served=served):
         assert len({outgoing.address for outgoing in claimed}) == len(claimed)
         for outgoing in claimed:
             keys.setdefault(outgoing.address.chat_id, []).append(outgoing.key)
-            await outbox.sent(store, outgoing)
+            await deliveries.sent(store, outgoing)
     assert sum(map(len, keys.values())) == len(chats)
     assert all(found == sorted(found) for found in keys.values())
 
@@ -113,7 +113,7 @@ async def test_a_platform_that_is_away_does_not_hold_up_another(store: Store):
     slack = replace(DM, platform=Platform.SLACK)
     await outbox.enqueue(store, Draft(key="slack", address=slack, body="words"))
     await wait_there(store, [f"later {n}" for n in range(200)])
-    (found,) = await outbox.claim(store, [Platform.SLACK], limit=ROOM)
+    (found,) = await deliveries.claim(store, [Platform.SLACK], limit=ROOM)
     assert found.key == "slack"
 
 
@@ -150,8 +150,8 @@ def _steps(tx: Tx) -> int:
 
     tx._connection.set_progress_handler(step, 1)
     try:
-        first, *_ = outbox.claim(tx, [TELEGRAM], limit=ROOM)
-        outbox.finish(tx, first, outbox.OutgoingState.SENT)
+        first, *_ = deliveries.claim(tx, [TELEGRAM], limit=ROOM)
+        deliveries.finish(tx, first, outbox.OutgoingState.SENT)
     finally:
         tx._connection.set_progress_handler(None)
     return steps

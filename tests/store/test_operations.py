@@ -12,7 +12,17 @@ from segue.core.session import ME, Origin, Session
 from segue.handoffs import queries as handoffs
 from segue.jobs.queries import runs
 from segue.jobs.values import Condition, ConditionKind, Seen
-from segue.store import Store, bindings, inbox, outbox, owners, pages, pairings, sessions
+from segue.store import (
+    Store,
+    bindings,
+    deliveries,
+    inbox,
+    outbox,
+    owners,
+    pages,
+    pairings,
+    sessions,
+)
 from segue.store.outbox import OutgoingState
 from segue.testing.clock import FakeClock
 from segue.turns import queries
@@ -70,8 +80,8 @@ async def test_messages_are_found_by_key_receipt_and_state(store: Store):
     assert [it.key for it in await outbox.asking(store, "ask:1")] == ["ask:1", "ask:1:more"]
     assert await outbox.is_due(store, [DM.platform])
     assert not await outbox.is_due(store, [Platform.SLACK])
-    first, *_ = await outbox.claim(store, [DM.platform], limit=1)
-    await outbox.sent(store, first, "77")
+    first, *_ = await deliveries.claim(store, [DM.platform], limit=1)
+    await deliveries.sent(store, first, "77")
     sent = await outbox.sent_as(store, DM, "77")
     assert sent is not None
     assert sent.key == "ask:1"
@@ -82,12 +92,12 @@ async def test_messages_are_found_by_key_receipt_and_state(store: Store):
 
 async def test_held_messages_are_released(store: Store):
     await outbox.enqueue(store, draft("1"))
-    (claimed,) = await outbox.claim(store, [DM.platform])
-    await outbox.hold(store, claimed, "no one is there", seconds=60)
-    await outbox.release(store)
-    assert await outbox.claim(store, [DM.platform]) == ()
-    await outbox.release(store, DM.platform)
-    (again,) = await outbox.claim(store, [DM.platform])
+    (claimed,) = await deliveries.claim(store, [DM.platform])
+    await deliveries.hold(store, claimed, "no one is there", seconds=60)
+    await deliveries.release(store)
+    assert await deliveries.claim(store, [DM.platform]) == ()
+    await deliveries.release(store, DM.platform)
+    (again,) = await deliveries.claim(store, [DM.platform])
     assert again.state is OutgoingState.SENDING
     await store.write(outbox.decide, again.key)
 

@@ -13,16 +13,10 @@ from msgspec import structs
 from segue.core.address import Address, Platform
 from segue.core.session import Origin, Session
 from segue.core.text import REASON_LIMIT
-from segue.store import Store, Topic, bindings, bubbles, inbox, outbox
+from segue.store import Store, Topic, bindings, bubbles, deliveries, inbox, outbox
 from segue.store.bubbles import UnconfirmedBubble
-from segue.store.outbox import (
-    FORGOTTEN,
-    SEND_TIMEOUT,
-    UNCERTAIN,
-    Outgoing,
-    OutgoingState,
-    PlatformPause,
-)
+from segue.store.deliveries import FORGOTTEN, SEND_TIMEOUT, UNCERTAIN
+from segue.store.outbox import Outgoing, OutgoingState, PlatformPause
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
 from tests.store.samples import CHANNEL, DM, ODD, ROOM, TOPIC, draft
@@ -32,7 +26,7 @@ TELEGRAM = Platform.TELEGRAM
 
 
 async def next_ones(store: Store, seconds: float = SEND_TIMEOUT) -> list[Outgoing]:
-    return list(await outbox.claim(store, ALL, seconds=seconds))
+    return list(await deliveries.claim(store, ALL, seconds=seconds))
 
 
 async def claimed(
@@ -73,7 +67,7 @@ async def test_a_file_is_stored_unchanged_until_it_is_delivered(store: Store, cl
     (outgoing,) = await next_ones(store)
     await outbox.prune(store, clock.now())
     assert (outgoing.file, await outbox.data(store, outgoing)) == ("/home/me/boat.png", every)
-    await outbox.sent(store, outgoing)
+    await deliveries.sent(store, outgoing)
     await outbox.prune(store, clock.now())
     assert await outbox.data(store, outgoing) == b""
     assert await outbox.data(store, await claimed(store, "2")) == b""
@@ -85,7 +79,7 @@ async def test_one_key_queues_one_message(store: Store, open_store: OpenStore):
     assert not await outbox.enqueue(await open_store(), draft("1", TOPIC, "something else"))
     (outgoing,) = await next_ones(store)
     assert (outgoing.body, outgoing.address) == ("hello", DM)
-    await outbox.sent(store, outgoing)
+    await deliveries.sent(store, outgoing)
     assert not await outbox.enqueue(store, draft("1", DM, "hello"))
     assert await next_ones(store) == []
 
@@ -103,7 +97,7 @@ async def test_messages_are_claimed_in_order_one_at_a_time_per_address(
         assert [claim.key for claim in claims] == [f"dm {i}", f"topic {i}"]
         assert await next_ones(store) == await next_ones(other) == []
         for claim in claims:
-            assert await outbox.sent(gateway, claim)
+            assert await deliveries.sent(gateway, claim)
     assert await next_ones(store) == []
 
 
@@ -114,7 +108,7 @@ async def test_two_gateways_never_claim_the_same_message(store: Store, open_stor
         await outbox.enqueue(store, draft(f"first {address}", address))
         await outbox.enqueue(store, draft(f"second {address}", address))
     claims = await asyncio.gather(
-        *(outbox.claim(g, ALL, limit=3) for g in gateways for _ in range(3))
+        *(deliveries.claim(g, ALL, limit=3) for g in gateways for _ in range(3))
     )
     keys = [outgoing.key for claim in claims for outgoing in claim]
     assert len(keys) == len(set(keys))
@@ -128,10 +122,10 @@ async def test_a_claim_respects_its_platforms_and_its_limit(
 ):
     for key, address in (("1", DM), ("2", CHANNEL), ("3", ROOM), ("4", TOPIC)):
         await outbox.enqueue(store, draft(key, address))
-    assert await outbox.claim(store, set()) == ()
-    (first,) = await outbox.claim(store, {TELEGRAM, Platform.SLACK}, limit=1)
+    assert await deliveries.claim(store, set()) == ()
+    (first,) = await deliveries.claim(store, {TELEGRAM, Platform.SLACK}, limit=1)
     assert first.key == "1"
-    rest = await outbox.claim(store, {TELEGRAM, Platform.SLACK})
+    rest = await deliveries.claim(store, {TELEGRAM, Platform.SLACK})
     assert [outgoing.key for outgoing in rest] == ["2", "4"]
 
 
@@ -139,7 +133,7 @@ async def test_a_sent_message_is_kept_with_its_receipt(store: Store, clock: Fake
     outgoing = await claimed(store)
     assert (outgoing.state, outgoing.attempt) == (OutgoingState.SENDING, 1)
     clock.advance(1)
-    assert await outbox.sent(store, outgoing, "message 77")
+    assert await deliveries.sent(store, outgoing, "message 77")
     sent = await stands(store)
     assert (sent.state, sent.receipts, sent.error) == (OutgoingState.SENT, ("message 77",), None)
     assert sent.finished == clock.now()
@@ -149,9 +143,9 @@ async def test_a_message_that_the_platform_did_not_deliver_after_all_has_failed(
     store: Store, session: Session
 ):
     first = await claimed(store, session_id=session.id)
-    undelivered = partial(outbox.undelivered, store)
-    assert await outbox.progress(store, first, "7")
-    assert await outbox.sent(store, first, "77")
+    undelivered = partial(deliveries.undelivered, store)
+    assert await deliveries.progress(store, first, "7")
+    assert await deliveries.sent(store, first, "77")
     assert await undelivered(DM, "777", "blocked") is False
     assert await undelivered(ROOM, "7", "blocked") is False
     assert (await stands(store)).state is OutgoingState.SENT
@@ -166,12 +160,12 @@ async def test_a_failure_that_is_heard_before_the_receipt_is_kept_until_the_mess
     store: Store,
 ):
     first = await claimed(store)
-    assert await outbox.undelivered(store, DM, "7", "blocked") is False
-    assert await outbox.undelivered(store, DM, "7", "blocked") is False, "it is delivered twice"
-    assert await outbox.undelivered(store, DM, "a message of another app", "no") is False
-    assert await outbox.progress(store, first, "7")
+    assert await deliveries.undelivered(store, DM, "7", "blocked") is False
+    assert await deliveries.undelivered(store, DM, "7", "blocked") is False, "it is delivered twice"
+    assert await deliveries.undelivered(store, DM, "a message of another app", "no") is False
+    assert await deliveries.progress(store, first, "7")
     assert (await stands(store)).state is OutgoingState.SENDING, "its next part is on its way"
-    assert await outbox.sent(store, first, "77")
+    assert await deliveries.sent(store, first, "77")
     failed = await stands(store)
     assert (failed.state, failed.error) == (OutgoingState.FAILED, "blocked")
     assert failed.receipts == ("7", "77")
@@ -181,11 +175,11 @@ async def test_a_failure_of_a_part_is_kept_while_the_rest_of_its_message_waits_f
     store: Store,
 ):
     first = await claimed(store)
-    await outbox.progress(store, first, "7")
-    await outbox.retry(store, first, "slow down", seconds=0)
-    assert await outbox.undelivered(store, DM, "7", "blocked") is False
+    await deliveries.progress(store, first, "7")
+    await deliveries.retry(store, first, "slow down", seconds=0)
+    assert await deliveries.undelivered(store, DM, "7", "blocked") is False
     (again,) = await next_ones(store)
-    assert await outbox.sent(store, again, "77")
+    assert await deliveries.sent(store, again, "77")
     assert (await stands(store)).error == "blocked"
 
 
@@ -193,11 +187,11 @@ async def test_a_kept_failure_survives_the_process_that_was_sending(
     store: Store, open_store: OpenStore, clock: FakeClock
 ):
     first = await claimed(store)
-    await outbox.progress(store, first, "7")
-    await outbox.undelivered(store, DM, "7", "blocked")
+    await deliveries.progress(store, first, "7")
+    await deliveries.undelivered(store, DM, "7", "blocked")
     clock.advance(SEND_TIMEOUT)
     other = await open_store()
-    await outbox.recover(other, set())
+    await deliveries.recover(other, set())
     failed = await stands(other)
     assert (failed.state, failed.error) == (OutgoingState.FAILED, "blocked")
 
@@ -206,15 +200,15 @@ async def test_a_kept_failure_survives_the_process_that_was_sending(
 async def test_a_failure_that_is_heard_before_the_arrival_counts(store: Store, lost: str):
     first = await claimed(store)
     if lost == "before":
-        await outbox.uncertain(store, first, "no answer")
-    await outbox.undelivered(store, DM, "7", "blocked")
-    await outbox.delivered(store, DM, "7", f"{first.key}/0")
+        await deliveries.uncertain(store, first, "no answer")
+    await deliveries.undelivered(store, DM, "7", "blocked")
+    await deliveries.delivered(store, DM, "7", f"{first.key}/0")
     if lost == "after":
-        await outbox.uncertain(store, first, "no answer")
+        await deliveries.uncertain(store, first, "no answer")
     if lost == "in a crash":
-        await outbox.recover(store, set(), alive=set())
+        await deliveries.recover(store, set(), alive=set())
     (again,) = await next_ones(store)
-    await outbox.sent(store, again)
+    await deliveries.sent(store, again)
     failed = await stands(store)
     assert (failed.state, failed.error) == (OutgoingState.FAILED, "blocked")
 
@@ -222,16 +216,16 @@ async def test_a_failure_that_is_heard_before_the_arrival_counts(store: Store, l
 async def test_a_failure_of_an_unknown_message_wakes_nobody(store: Store):
     async with store.listen(Topic.SENT) as wake:
         await wake.wait(0)  # a listener looks once at the start
-        await outbox.undelivered(store, DM, "7", "blocked")
+        await deliveries.undelivered(store, DM, "7", "blocked")
         assert not await wake.wait(0)
 
 
 async def test_a_part_whose_fate_was_unknown_is_found_by_its_key(store: Store):
     first = await claimed(store)
-    delivered = partial(outbox.delivered, store)
-    assert await outbox.progress(store, first, "7")
+    delivered = partial(deliveries.delivered, store)
+    assert await deliveries.progress(store, first, "7")
     assert await delivered(DM, "7", f"{first.key}/0") is False, "it has its receipt"
-    await outbox.uncertain(store, first, "no answer")
+    await deliveries.uncertain(store, first, "no answer")
     for at, key in ((ROOM, f"{first.key}/1"), (DM, "another/1"), (DM, f"{first.key}/x"), (DM, "")):
         assert await delivered(at, "77", key) is False
     assert (await stands(store)).state is OutgoingState.UNCERTAIN
@@ -239,44 +233,44 @@ async def test_a_part_whose_fate_was_unknown_is_found_by_its_key(store: Store):
     found = await stands(store)
     assert (found.state, found.receipts, found.error) == (OutgoingState.QUEUED, ("7", "77"), None)
     assert await delivered(DM, "77", f"{first.key}/1") is False, "it is delivered twice"
-    (again,) = await outbox.claim(store, {TELEGRAM})
-    assert await outbox.sent(store, again)
+    (again,) = await deliveries.claim(store, {TELEGRAM})
+    assert await deliveries.sent(store, again)
     assert await outbox.troubled(store) == ()
 
 
 async def test_an_arrival_that_is_heard_before_the_answer_is_lost_is_kept(store: Store):
     first = await claimed(store)
-    assert await outbox.delivered(store, DM, "7", f"{first.key}/0") is False
-    await outbox.uncertain(store, first, "no answer")
+    assert await deliveries.delivered(store, DM, "7", f"{first.key}/0") is False
+    await deliveries.uncertain(store, first, "no answer")
     found = await stands(store)
     assert (found.state, found.receipts) == (OutgoingState.QUEUED, ("7",))
 
 
 async def test_a_message_that_was_offered_again_stays_uncertain(store: Store):
     first = await claimed(store, "handoff:1:recap")
-    await outbox.uncertain(store, first, "no answer")
+    await deliveries.uncertain(store, first, "no answer")
     await store.write(outbox.offer_again, DM)
-    assert await outbox.delivered(store, DM, "7", f"{first.key}/0") is False
+    assert await deliveries.delivered(store, DM, "7", f"{first.key}/0") is False
     assert (await stands(store, first.key)).state is OutgoingState.UNCERTAIN
 
 
 async def test_the_receipts_of_delivered_parts_are_kept_in_order(store: Store):
     outgoing = await claimed(store)
     for receipt in ("77", 'a "b"\\\n\u2028', ""):
-        assert await outbox.progress(store, outgoing, receipt)
+        assert await deliveries.progress(store, outgoing, receipt)
     under_way = await stands(store)
     assert under_way == structs.replace(outgoing, receipts=("77", 'a "b"\\\n\u2028', ""))
-    assert await outbox.sent(store, outgoing, "79")
+    assert await deliveries.sent(store, outgoing, "79")
     assert (await stands(store)).receipts == ("77", 'a "b"\\\n\u2028', "", "79")
 
 
 async def test_a_message_is_found_by_the_receipt_of_any_part_however_many_follow_it(store: Store):
     first = await claimed(store, "first")
     for receipt in ("7", "77"):
-        await outbox.progress(store, first, receipt)
-    await outbox.sent(store, first)
+        await deliveries.progress(store, first, receipt)
+    await deliveries.sent(store, first)
     elsewhere = await claimed(store, "elsewhere", ROOM)
-    await outbox.sent(store, elsewhere, "77")
+    await deliveries.sent(store, elsewhere, "77")
     for number in range(300):
         await outbox.enqueue(store, draft(str(number), DM))
     for receipt in ("7", "77"):
@@ -290,8 +284,8 @@ async def test_a_message_whose_last_part_has_a_receipt_needs_none_when_it_is_sen
     store: Store,
 ):
     outgoing = await claimed(store)
-    await outbox.progress(store, outgoing, "77")
-    assert await outbox.sent(store, outgoing)
+    await deliveries.progress(store, outgoing, "77")
+    assert await deliveries.sent(store, outgoing)
     assert (await stands(store)).receipts == ("77",)
 
 
@@ -301,12 +295,12 @@ async def test_each_delivered_part_extends_the_send_timeout(
     outgoing = await claimed(store)
     for n in range(3):
         clock.advance(SEND_TIMEOUT - 1)
-        assert await outbox.progress(store, outgoing, f"{n}")
-        assert await outbox.recover(await open_store(), set()) == ()
+        assert await deliveries.progress(store, outgoing, f"{n}")
+        assert await deliveries.recover(await open_store(), set()) == ()
     clock.advance(SEND_TIMEOUT)
-    (lost,) = await outbox.recover(await open_store(), set())
+    (lost,) = await deliveries.recover(await open_store(), set())
     assert lost.receipts == ("0", "1", "2")
-    assert not await outbox.progress(store, outgoing, "3")
+    assert not await deliveries.progress(store, outgoing, "3")
     assert (await stands(store)).receipts == ("0", "1", "2")
 
 
@@ -314,18 +308,18 @@ async def test_a_retry_continues_after_the_last_delivered_part(
     store: Store, open_store: OpenStore, clock: FakeClock
 ):
     outgoing = await claimed(store)
-    await outbox.progress(store, outgoing, "77")
-    await outbox.retry(store, outgoing, "slow down", seconds=0)
+    await deliveries.progress(store, outgoing, "77")
+    await deliveries.retry(store, outgoing, "slow down", seconds=0)
     (again,) = await next_ones(store)
     assert again.receipts == ("77",)
-    await outbox.progress(store, again, "78")
+    await deliveries.progress(store, again, "78")
     clock.advance(SEND_TIMEOUT)
     other = await open_store()
-    assert await outbox.recover(other, {TELEGRAM}) == ()
+    assert await deliveries.recover(other, {TELEGRAM}) == ()
     (third,) = await next_ones(other)
     assert third.receipts == ("77", "78")
-    assert not await outbox.progress(store, again, "a late one")
-    assert await outbox.failed(other, third, "no")
+    assert not await deliveries.progress(store, again, "a late one")
+    assert await deliveries.failed(other, third, "no")
     assert (await stands(store)).receipts == ("77", "78")
 
 
@@ -345,7 +339,7 @@ async def test_it_is_known_whether_a_message_to_an_address_waits(store: Store):
     assert not await outbox.is_waiting(store, TOPIC)
     (claim,) = await next_ones(store)
     assert await outbox.is_waiting(store, DM)
-    await outbox.sent(store, claim)
+    await deliveries.sent(store, claim)
     assert not await outbox.is_waiting(store, DM)
 
 
@@ -355,7 +349,9 @@ async def test_an_undeliverable_message_is_kept_with_its_reason_and_blocks_no_ot
 ):
     outgoing = await claimed(store)
     await outbox.enqueue(store, draft("2"))
-    tell = partial(outbox.failed if state is OutgoingState.FAILED else outbox.uncertain, store)
+    tell = partial(
+        deliveries.failed if state is OutgoingState.FAILED else deliveries.uncertain, store
+    )
     assert await tell(outgoing, "x" * 600)
     over = await stands(store)
     assert (over.state, over.error) == (state, "x" * (REASON_LIMIT - 1) + "…")
@@ -368,14 +364,14 @@ async def test_a_retry_waits_until_it_is_due_and_blocks_only_its_address(
     outgoing = await claimed(store)
     await outbox.enqueue(store, draft("2", DM))
     await outbox.enqueue(store, draft("3", TOPIC))
-    assert await outbox.retry(store, outgoing, "slow down", seconds=30)
+    assert await deliveries.retry(store, outgoing, "slow down", seconds=30)
     assert [claim.key for claim in await next_ones(store)] == ["3"]
     clock.advance(29.999)
     assert await next_ones(store) == []
     clock.advance(0.001)
     (again,) = await next_ones(store)
     assert (again.key, again.attempt, again.error) == ("1", 2, "slow down")
-    assert await outbox.sent(store, again)
+    assert await deliveries.sent(store, again)
     assert [claim.key for claim in await next_ones(store)] == ["2"]
 
 
@@ -385,16 +381,16 @@ async def test_only_the_newest_claim_can_record_the_outcome(
     other = await open_store()
     stale = await claimed(store)
     clock.advance(SEND_TIMEOUT)
-    assert await outbox.recover(other, ALL) == ()
+    assert await deliveries.recover(other, ALL) == ()
     (newest,) = await next_ones(other)
     for gateway, claim in ((store, stale), (store, newest), (other, stale)):
-        assert not await outbox.sent(gateway, claim)
-        assert not await outbox.failed(gateway, claim, "no")
-        assert not await outbox.uncertain(gateway, claim, "no")
-        assert not await outbox.retry(gateway, claim, "no", seconds=0)
+        assert not await deliveries.sent(gateway, claim)
+        assert not await deliveries.failed(gateway, claim, "no")
+        assert not await deliveries.uncertain(gateway, claim, "no")
+        assert not await deliveries.retry(gateway, claim, "no", seconds=0)
     assert await stands(store) == newest
-    assert await outbox.sent(other, newest)
-    assert not await outbox.failed(other, newest, "on second thoughts")
+    assert await deliveries.sent(other, newest)
+    assert not await deliveries.failed(other, newest, "on second thoughts")
     assert (await stands(store)).state is OutgoingState.SENT
 
 
@@ -405,7 +401,7 @@ async def test_a_message_of_a_dead_gateway_is_sent_again_if_the_platform_takes_k
     await claimed(dying)
     await outbox.enqueue(store, draft("2"))
     clock.advance(SEND_TIMEOUT)
-    assert await outbox.recover(store, {TELEGRAM}) == ()
+    assert await deliveries.recover(store, {TELEGRAM}) == ()
     (again,) = await next_ones(store)
     assert (again.key, again.attempt) == ("1", 2)
 
@@ -417,11 +413,11 @@ async def test_a_message_that_was_sent_before_its_key_was_forgotten_is_uncertain
     dying = await open_store()
     await claimed(dying)
     clock.advance(180)
-    assert await outbox.recover(store, {TELEGRAM}, key_ages=ages) == ()
+    assert await deliveries.recover(store, {TELEGRAM}, key_ages=ages) == ()
     (again,) = await next_ones(dying)
     assert again.attempt == 2
     clock.advance(181)
-    (lost,) = await outbox.recover(store, {TELEGRAM}, key_ages=ages)
+    (lost,) = await deliveries.recover(store, {TELEGRAM}, key_ages=ages)
     assert (lost.key, lost.state) == ("1", OutgoingState.UNCERTAIN)
 
 
@@ -434,13 +430,13 @@ async def test_an_unconfirmed_message_is_uncertain_after_the_age_of_its_key(
     first = await claimed(dying)
     began = clock.now()
     clock.advance(20)
-    assert await outbox.retry(dying, first, "no answer", seconds=60, arrived=True)
+    assert await deliveries.retry(dying, first, "no answer", seconds=60, arrived=True)
     clock.advance(120)
     (second,) = await next_ones(dying)
     assert second.unconfirmed == began
-    assert await outbox.retry(dying, second, "it is busy", seconds=60)
+    assert await deliveries.retry(dying, second, "it is busy", seconds=60)
     clock.advance(60)
-    (third,) = await outbox.claim(store, [TELEGRAM], key_ages=ages)
+    (third,) = await deliveries.claim(store, [TELEGRAM], key_ages=ages)
     assert (third.state, third.error) == (OutgoingState.UNCERTAIN, FORGOTTEN)
     assert await next_ones(store) == []
     (trouble,) = await outbox.troubled(store)
@@ -452,14 +448,14 @@ async def test_an_unconfirmed_message_is_sent_again_while_its_key_is_known(
 ):
     ages = {TELEGRAM: timedelta(minutes=3)}
     first = await claimed(store)
-    assert await outbox.retry(store, first, "no answer", seconds=60, arrived=True)
+    assert await deliveries.retry(store, first, "no answer", seconds=60, arrived=True)
     clock.advance(180)
-    (second,) = await outbox.claim(store, [TELEGRAM], key_ages=ages)
+    (second,) = await deliveries.claim(store, [TELEGRAM], key_ages=ages)
     assert second.state is OutgoingState.SENDING
-    assert await outbox.progress(store, second, "receipt")
-    assert await outbox.retry(store, second, "it is busy", seconds=60)
+    assert await deliveries.progress(store, second, "receipt")
+    assert await deliveries.retry(store, second, "it is busy", seconds=60)
     clock.advance(180)
-    (third,) = await outbox.claim(store, [TELEGRAM], key_ages=ages)
+    (third,) = await deliveries.claim(store, [TELEGRAM], key_ages=ages)
     assert (third.state, third.unconfirmed) == (OutgoingState.SENDING, None), "it was confirmed"
 
 
@@ -470,10 +466,10 @@ async def test_a_message_of_a_dead_gateway_is_uncertain_and_reported_without_key
     await claimed(dying)
     await outbox.enqueue(store, draft("2"))
     clock.advance(SEND_TIMEOUT)
-    (lost,) = await outbox.recover(store, {Platform.MATRIX})
+    (lost,) = await deliveries.recover(store, {Platform.MATRIX})
     assert (lost.key, lost.state, lost.error) == ("1", OutgoingState.UNCERTAIN, UNCERTAIN)
     assert lost.finished == clock.now()
-    assert await outbox.recover(store, {Platform.MATRIX}) == ()
+    assert await deliveries.recover(store, {Platform.MATRIX}) == ()
     assert await outbox.troubled(store) == (lost,)
     assert [claim.key for claim in await next_ones(store)] == ["2"]
 
@@ -483,8 +479,8 @@ async def test_a_message_that_a_live_gateway_is_sending_is_not_recovered(
 ):
     outgoing = await claimed(store)
     clock.advance(SEND_TIMEOUT - 1)
-    assert await outbox.recover(await open_store(), set()) == ()
-    assert await outbox.sent(store, outgoing)
+    assert await deliveries.recover(await open_store(), set()) == ()
+    assert await deliveries.sent(store, outgoing)
 
 
 async def test_a_message_of_a_gateway_that_is_known_to_be_gone_is_recovered_at_once(
@@ -494,7 +490,7 @@ async def test_a_message_of_a_gateway_that_is_known_to_be_gone_is_recovered_at_o
     await claimed(dying, "1")
     await claimed(living, "2", TOPIC)
     alive = {store.process, living.process}
-    assert await outbox.recover(store, ALL, alive=alive) == ()
+    assert await deliveries.recover(store, ALL, alive=alive) == ()
     (again,) = await next_ones(store)
     assert (again.key, again.attempt) == ("1", 2)
 
@@ -506,10 +502,10 @@ async def test_messages_are_recovered_for_the_given_platforms_only(
     await claimed(dying, "1", DM)
     await claimed(dying, "2", CHANNEL)
     clock.advance(SEND_TIMEOUT)
-    (lost,) = await outbox.recover(store, set(), platforms={Platform.SLACK})
+    (lost,) = await deliveries.recover(store, set(), platforms={Platform.SLACK})
     assert lost.key == "2"
     assert (await stands(store, "1")).state is OutgoingState.SENDING
-    (lost,) = await outbox.recover(store, set())
+    (lost,) = await deliveries.recover(store, set())
     assert lost.key == "1"
 
 
@@ -522,7 +518,7 @@ async def test_an_edit_of_a_bubble_can_be_repeated_on_any_platform(
     await claimed(dying, "an edit", DM)
     await claimed(dying, "a message", TOPIC)
     clock.advance(SEND_TIMEOUT)
-    (lost,) = await outbox.recover(store, set())
+    (lost,) = await deliveries.recover(store, set())
     assert lost.key == "a message"
     (again,) = await next_ones(store)
     assert again.key == "an edit"
@@ -532,10 +528,10 @@ async def test_a_later_part_does_not_edit_the_bubble(
     store: Store, open_store: OpenStore, clock: FakeClock
 ):
     dying = await open_store()
-    await outbox.progress(dying, await claimed(dying), "76")
+    await deliveries.progress(dying, await claimed(dying), "76")
     await bubbles.put(dying, DM, "77")
     clock.advance(SEND_TIMEOUT)
-    (lost,) = await outbox.recover(store, set())
+    (lost,) = await deliveries.recover(store, set())
     assert lost.receipts == ("76",)
 
 
@@ -545,7 +541,7 @@ async def test_a_message_of_a_gateway_whose_process_ended_is_recovered_at_once(
     dying = await open_store()
     await claimed(dying)
     await dying.close()
-    (lost,) = await outbox.recover(store, set())
+    (lost,) = await deliveries.recover(store, set())
     assert lost.key == "1"
 
 
@@ -554,14 +550,14 @@ async def test_a_message_that_the_caller_is_sending_is_not_recovered(
 ):
     outgoing = await claimed(store)
     clock.advance(SEND_TIMEOUT)
-    assert await outbox.recover(store, set(), exclude=[outgoing.no]) == ()
-    assert await outbox.sent(store, outgoing, "77")
+    assert await deliveries.recover(store, set(), exclude=[outgoing.no]) == ()
+    assert await deliveries.sent(store, outgoing, "77")
 
 
 async def test_a_receipt_that_is_recorded_twice_counts_once(store: Store):
     outgoing = await claimed(store)
     for receipt in ("1", "1", "11", "11", "1"):
-        assert await outbox.progress(store, outgoing, receipt)
+        assert await deliveries.progress(store, outgoing, receipt)
     assert (await stands(store)).receipts == ("1", "11", "1")
 
 
@@ -569,11 +565,11 @@ async def test_failed_messages_are_listed_newest_first(store: Store):
     for key in "12345":
         outgoing = await claimed(store, key)
         if key == "3":
-            await outbox.sent(store, outgoing)
+            await deliveries.sent(store, outgoing)
         elif key == "4":
-            await outbox.uncertain(store, outgoing, "who knows")
+            await deliveries.uncertain(store, outgoing, "who knows")
         else:
-            await outbox.failed(store, outgoing, "no")
+            await deliveries.failed(store, outgoing, "no")
     assert [o.key for o in await outbox.troubled(store)] == ["5", "4", "2", "1"]
     assert [o.key for o in await outbox.troubled(store, limit=1)] == ["5"]
 
@@ -586,9 +582,9 @@ async def test_a_failed_message_is_reported_once(
         for key, address in (("1", DM), ("2", TOPIC), ("3", ROOM))
     ]
     assert not await outbox.report(store, failed.no)
-    await outbox.failed(store, failed, "no")
-    await outbox.uncertain(store, uncertain, "who knows")
-    await outbox.sent(store, sent)
+    await deliveries.failed(store, failed, "no")
+    await deliveries.uncertain(store, uncertain, "who knows")
+    await deliveries.sent(store, sent)
     assert [o.key for o in await outbox.troubled(store, reported=False)] == ["2", "1"]
     openings = [store, await open_store()]
     assert sorted(await asyncio.gather(*(outbox.report(o, failed.no) for o in openings))) == [
@@ -607,9 +603,9 @@ async def test_a_failed_message_is_reported_once(
 async def test_failed_messages_without_a_session_do_not_crowd_out_reports(
     store: Store, session: Session
 ):
-    await outbox.failed(store, await claimed(store, "1", DM, session.id), "no")
+    await deliveries.failed(store, await claimed(store, "1", DM, session.id), "no")
     for key in "23":
-        await outbox.failed(store, await claimed(store, key), "no")
+        await deliveries.failed(store, await claimed(store, key), "no")
     assert [o.key for o in await outbox.troubled(store, limit=2)] == ["3", "2"]
     assert [o.key for o in await outbox.troubled(store, reported=False, limit=2)] == ["1"]
 
@@ -647,9 +643,9 @@ async def test_a_bubble_is_deleted_when_its_answer_is_sent(
 ):
     for address in (DM, TOPIC, CHANNEL):
         await bubbles.put(store, address, "77")
-    await outbox.sent(store, await claimed(store, "1", DM), "77")
-    await outbox.progress(store, await claimed(store, "2", TOPIC), "77")
-    await outbox.sent(store, await claimed(store, "3", CHANNEL), "78")
+    await deliveries.sent(store, await claimed(store, "1", DM), "77")
+    await deliveries.progress(store, await claimed(store, "2", TOPIC), "77")
+    await deliveries.sent(store, await claimed(store, "3", CHANNEL), "78")
     assert await bubbles.shown(store, ALL) == {CHANNEL: "77"}
 
 
@@ -672,7 +668,7 @@ async def test_a_turn_shows_progress_only_in_its_chat_and_with_an_empty_queue(
     assert await bubbles.progress_after(store, DM, session.id, no) == 0
     waiting = await claimed(store)
     assert await bubbles.progress_after(store, DM, session.id, no) is None
-    await outbox.sent(store, waiting, "77")
+    await deliveries.sent(store, waiting, "77")
     assert await bubbles.progress_after(store, DM, session.id, no) == 0
     await bindings.rebind(store, session.id, TOPIC, Origin.RESUME)
     assert await bubbles.progress_after(store, DM, session.id, no) is None
@@ -689,11 +685,11 @@ async def test_a_finished_turn_shows_no_progress(store: Store, session: Session)
 async def test_pruning_deletes_only_messages_delivered_before_the_given_time(
     store: Store, clock: FakeClock
 ):
-    await outbox.sent(store, await claimed(store, "old"))
-    await outbox.failed(store, await claimed(store, "failed"), "no")
-    await outbox.uncertain(store, await claimed(store, "uncertain"), "hm")
+    await deliveries.sent(store, await claimed(store, "old"))
+    await deliveries.failed(store, await claimed(store, "failed"), "no")
+    await deliveries.uncertain(store, await claimed(store, "uncertain"), "hm")
     clock.advance(10)
-    await outbox.sent(store, await claimed(store, "new"))
+    await deliveries.sent(store, await claimed(store, "new"))
     await outbox.enqueue(store, draft("queued"))
     assert await outbox.prune(store, clock.now()) == 1
     assert await outbox.get(store, "old") is None
@@ -707,15 +703,15 @@ async def test_unstorable_characters_in_a_message_are_replaced(store: Store):
     assert await outbox.enqueue(store, draft("1", address, ODD))
     (outgoing,) = await next_ones(store)
     assert (outgoing.body, outgoing.address) == ("a\ufffdb\ufffdc", address)
-    assert await outbox.retry(store, outgoing, ODD, seconds=0)
+    assert await deliveries.retry(store, outgoing, ODD, seconds=0)
     (outgoing,) = await next_ones(store)
-    assert await outbox.sent(store, outgoing, ODD)
+    assert await deliveries.sent(store, outgoing, ODD)
     assert (await stands(store)).receipts == ("a\ufffdb\ufffdc",)
 
 
 async def test_unconfirmed_messages_of_a_handoff_are_offered_again_once(store: Store):
     for key in ("handoff:1:recap", "handoff:1:reply", "handoff:1:stayed", "s/1"):
-        await outbox.uncertain(store, await claimed(store, key), "who knows")
+        await deliveries.uncertain(store, await claimed(store, key), "who knows")
     for update in ("1", "2"):
         await inbox.record(store, "bot", update, DM, "hello")
     offered = [outgoing.key for outgoing in await open_rows(store)]
@@ -725,26 +721,26 @@ async def test_unconfirmed_messages_of_a_handoff_are_offered_again_once(store: S
 async def open_rows(store: Store) -> list[Outgoing]:
     """All queued texts, in the order in which they are sent."""
     found: list[Outgoing] = []
-    while taken := await outbox.claim(store, [DM.platform]):
+    while taken := await deliveries.claim(store, [DM.platform]):
         found += taken
         for outgoing in taken:
-            await outbox.sent(store, outgoing)
+            await deliveries.sent(store, outgoing)
     return found
 
 
 async def test_a_rate_limit_is_known_for_its_address(store: Store):
     outgoing = await claimed(store, "1")
-    assert await outbox.retry(store, outgoing, "500", seconds=60)
+    assert await deliveries.retry(store, outgoing, "500", seconds=60)
     assert await outbox.asked_to_wait(store, DM) == (0, "")
     outgoing = await claimed(store, "2", TOPIC)
-    assert await outbox.retry(store, outgoing, "429", seconds=60, asked=60)
+    assert await deliveries.retry(store, outgoing, "429", seconds=60, asked=60)
     assert await outbox.asked_to_wait(store, TOPIC) == (60, "429")
     assert await outbox.paused(store) == (), "it is over soon"
 
 
 async def test_a_long_pause_is_known_until_the_message_is_sent(store: Store, clock: FakeClock):
     outgoing = await claimed(store)
-    assert await outbox.retry(store, outgoing, "a captcha", seconds=60, asked=86_400)
+    assert await deliveries.retry(store, outgoing, "a captcha", seconds=60, asked=86_400)
     until = clock.now() + timedelta(days=1)
     assert await outbox.paused(store) == (
         PlatformPause(platform=TELEGRAM, until=until, reason="a captcha"),
@@ -752,16 +748,16 @@ async def test_a_long_pause_is_known_until_the_message_is_sent(store: Store, clo
     assert await next_ones(store) == [], "it waits"
     clock.advance(60)
     (again,) = await next_ones(store)
-    assert await outbox.sent(store, again, "7")
+    assert await deliveries.sent(store, again, "7")
     assert await outbox.paused(store) == ()
 
 
 async def test_a_message_that_crashes_every_gateway_is_given_up_after_the_last_attempt(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(outbox, "MAX_ATTEMPTS", 3)
+    monkeypatch.setattr(deliveries, "MAX_ATTEMPTS", 3)
     await outbox.enqueue(store, draft("1"))
     for attempt in range(1, 4):
-        assert [o.attempt for o in await outbox.claim(store, [DM.platform])] == [attempt]
-        await outbox.recover(store, [DM.platform], alive=[])
+        assert [o.attempt for o in await deliveries.claim(store, [DM.platform])] == [attempt]
+        await deliveries.recover(store, [DM.platform], alive=[])
     assert (await stands(store)).state is OutgoingState.UNCERTAIN

@@ -15,7 +15,7 @@ from segue.core.reset import ResetMode, ResetPolicies, ResetPolicy
 from segue.core.session import Session
 from segue.handoffs import queries as handoffs
 from segue.jobs.queries import reports, runs
-from segue.store import Store, bindings, inbox, leases, outbox, sessions
+from segue.store import Store, bindings, deliveries, inbox, leases, outbox, sessions
 from segue.store.base import Tx
 from segue.store.sqlite import SqliteTx
 from segue.store.values import moment
@@ -41,7 +41,7 @@ WORK: dict[str, Callable[[Tx], object]] = {
     "prune runs": lambda tx: runs._prune(tx, moment(tx.now) - WEEK),
     "run_out": lambda tx: leases.run_out(tx, "desk-1-gone"),
     "sent_as": lambda tx: outbox.sent_as(tx, DM, "none"),
-    "undelivered": lambda tx: outbox.undelivered(tx, DM, "none", "gone"),
+    "undelivered": lambda tx: deliveries.undelivered(tx, DM, "none", "gone"),
     "troubled": lambda tx: outbox.troubled(tx, reported=False),
     "asking": lambda tx: outbox.asking(tx, "approval:5"),
     "approvals": lambda tx: approvals.waiting_at(tx, DM),
@@ -123,8 +123,8 @@ async def test_more_entries_than_one_transaction_looks_at_are_pruned(
         assert no is not None
         await inbox.finish(store, [no])
         await outbox.enqueue(store, draft(str(number)))
-        for claim in await outbox.claim(store, [DM.platform]):
-            await outbox.sent(store, claim)
+        for claim in await deliveries.claim(store, [DM.platform]):
+            await deliveries.sent(store, claim)
     clock.advance(8 * 24 * 3600)
     await inbox.record(store, "bot", "last", DM, "hello")
     assert await inbox.prune(store, clock.now() - WEEK) == 5

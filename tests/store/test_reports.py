@@ -15,7 +15,17 @@ from segue.handoffs import queries as handoffs
 from segue.jobs.queries import reports, runs
 from segue.jobs.schedule import Once
 from segue.jobs.values import ReportState, parse_targets
-from segue.store import Store, bindings, gateways, leases, outbox, owners, sessions, transcripts
+from segue.store import (
+    Store,
+    bindings,
+    deliveries,
+    gateways,
+    leases,
+    outbox,
+    owners,
+    sessions,
+    transcripts,
+)
 from segue.store.outbox import OutgoingState
 from segue.testing.clock import FakeClock
 from segue.turns import queries
@@ -46,7 +56,7 @@ async def test_a_report_is_appended_to_the_conversation_at_its_address_and_queue
     assert (intro.role, intro.kind) == (Role.USER, Kind.SYNTHETIC)
     assert f'Job {job_id}, "weather"' in intro.content
     assert (report.role, report.content) == (Role.ASSISTANT, "rain")
-    (sending,) = await outbox.claim(store, [Platform.TELEGRAM])
+    (sending,) = await deliveries.claim(store, [Platform.TELEGRAM])
     assert (sending.address, sending.body, sending.session_id) == (DM, "rain", session.id)
     assert await states(store, job_id) == [("origin", DM, ReportState.QUEUED)]
 
@@ -191,7 +201,7 @@ async def test_a_report_that_cannot_be_sent_is_never_called_sent(store: Store, c
     await owners.set_home(store, "me", HomeChannel(address=DM))
     job_id = await reported(store, clock, "telegram")
     await ready(store)
-    (sending,) = await outbox.claim(store, [Platform.TELEGRAM])
+    (sending,) = await deliveries.claim(store, [Platform.TELEGRAM])
     await store.write(finish, sending, OutgoingState.FAILED, "The bot was blocked.")
     ((_, (report,)),) = await runs.history(store, job_id)
     assert (report.state, report.error) == (ReportState.FAILED, "The bot was blocked.")
@@ -201,7 +211,7 @@ async def test_what_the_outbox_has_forgotten_was_sent(store: Store, clock: FakeC
     await owners.set_home(store, "me", HomeChannel(address=DM))
     job_id = await reported(store, clock, "telegram")
     await ready(store)
-    (sending,) = await outbox.claim(store, [Platform.TELEGRAM])
+    (sending,) = await deliveries.claim(store, [Platform.TELEGRAM])
     await store.write(finish, sending, OutgoingState.SENT, "")
     clock.advance(1)
     await outbox.prune(store, clock.now())
@@ -230,7 +240,7 @@ async def test_a_chat_of_another_owner_gets_no_report(
     assert await ready(store) == 0
     ((_, reports),) = await runs.history(store, job_id)
     assert {report.state for report in reports} == {ReportState.FAILED}
-    assert await outbox.claim(store, [Platform.TELEGRAM]) == ()
+    assert await deliveries.claim(store, [Platform.TELEGRAM]) == ()
 
 
 async def test_a_chat_that_the_owner_has_used_gets_reports(
@@ -308,9 +318,9 @@ async def test_a_message_that_is_never_sent_is_given_up_if_another_home_can_have
     assert await reports.stranded(store, clock.now()) == ()  # it waits for the chat
     await ready(store)
     (report,) = await reports.stranded(store, clock.now())
-    (sending,) = await outbox.claim(store, [DM.platform])
+    (sending,) = await deliveries.claim(store, [DM.platform])
     assert await reports.stranded(store, clock.now()) == ()  # it is on its way
-    await outbox.retry(store, sending, "It is offline.", seconds=600)
+    await deliveries.retry(store, sending, "It is offline.", seconds=600)
     await reports.give_up(store, report)
     assert await pass_on(store) == 1
     assert [state for *_, state in await states(store, job_id)] == [
@@ -318,7 +328,7 @@ async def test_a_message_that_is_never_sent_is_given_up_if_another_home_can_have
         ReportState.WAITING,
     ]
     clock.advance(600)
-    assert await outbox.claim(store, [DM.platform]) == ()
+    assert await deliveries.claim(store, [DM.platform]) == ()
 
 
 async def test_without_another_home_a_message_is_not_given_up(store: Store, clock: FakeClock):
@@ -337,7 +347,7 @@ async def test_a_report_that_stands_in_says_why(store: Store, clock: FakeClock):
     await reported(store, clock, "slack", fallback=True)
     assert await pass_on(store) == 1
     await ready(store)
-    (sending,) = await outbox.claim(store, list(Platform))
+    (sending,) = await deliveries.claim(store, list(Platform))
     assert sending.body.startswith("rain\n\n(It could not be delivered to slack: There is no home")
     binding = await bindings.get(store, sending.address)
     assert binding is not None

@@ -16,7 +16,7 @@ import pytest
 from segue.core.address import Platform
 from segue.core.errors import AmbiguousSession, SessionNotFound
 from segue.core.transcript import Role
-from segue.store import Store, Tx, leases, outbox, owners, page_sessions, search, sessions
+from segue.store import Store, Tx, deliveries, leases, owners, page_sessions, search, sessions
 from segue.store.base import Row, SqlDialect
 from segue.store.sqlite import SqliteTx
 from segue.store.transcripts import append
@@ -232,8 +232,8 @@ async def test_a_claim_does_not_grow_with_the_messages_that_wait_for_one_chat(st
             for way in ("seqscan", "hashjoin", "mergejoin"):
                 tx.change(f"SET LOCAL enable_{way} = off")
         counting = CountingTx(tx)
-        assert len(outbox._newest(counting, [Platform.TELEGRAM])) == outbox._WINDOW
-        assert len(outbox._lanes(counting, Platform.TELEGRAM, "")) == 1
+        assert len(deliveries._newest(counting, [Platform.TELEGRAM])) == deliveries._WINDOW
+        assert len(deliveries._lanes(counting, Platform.TELEGRAM, "")) == 1
         return counting.work
 
     def analyze(tx: Tx) -> None:

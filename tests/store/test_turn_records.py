@@ -12,7 +12,7 @@ from segue.core.address import Address, Platform
 from segue.core.errors import SessionError, SessionMoved
 from segue.core.session import Lease, Session, Usage
 from segue.core.transcript import Message
-from segue.store import Store, inbox, leases, outbox, sessions, transcripts
+from segue.store import Store, deliveries, inbox, leases, sessions, transcripts
 from segue.turns import queries
 from tests.store import samples
 from tests.store.conftest import OpenStore
@@ -119,7 +119,7 @@ async def test_only_visible_text_of_the_agent_is_queued(store: Store, session: S
         await add(store, lease, message, deliver_to=TOPIC)
     assert await samples.waiting(store, TOPIC) == 2
     for seq, body in ((2, "I look."), (5, "**Here** it is.\n")):
-        (outgoing,) = await outbox.claim(store, [Platform.TELEGRAM])
+        (outgoing,) = await deliveries.claim(store, [Platform.TELEGRAM])
         assert (outgoing.key, outgoing.body) == (f"{session.id}/{seq}", body)
         assert (outgoing.address, outgoing.session_id) == (TOPIC, session.id)
-        await outbox.sent(store, outgoing)
+        await deliveries.sent(store, outgoing)

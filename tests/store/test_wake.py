@@ -32,6 +32,7 @@ from segue.store import (
     Waiter,
     bindings,
     connections,
+    deliveries,
     gateways,
     inbox,
     leases,
@@ -129,8 +130,8 @@ async def fail_to_hand_off(process: OtherProcess) -> None:
 
 async def deliver(process: OtherProcess) -> None:
     await outbox.enqueue(process.store, draft("1"))
-    (outgoing,) = await outbox.claim(process.store, set(Platform))
-    await outbox.sent(process.store, outgoing)
+    (outgoing,) = await deliveries.claim(process.store, set(Platform))
+    await deliveries.sent(process.store, outgoing)
 
 
 async def announce(process: OtherProcess) -> None:
@@ -214,8 +215,8 @@ async def test_every_topic_wakes_its_own_waiter(  # noqa: C901 - a case for each
                 case Topic.OUTBOX:
                     await outbox.enqueue(other, draft("1"))
                 case Topic.SENT:
-                    (outgoing,) = await outbox.claim(other, set(Platform))
-                    await outbox.sent(other, outgoing)
+                    (outgoing,) = await deliveries.claim(other, set(Platform))
+                    await deliveries.sent(other, outgoing)
                 case Topic.LEASES | Topic.SESSIONS:
                     await leases.acquire(store, session.id, "me", take_over=True)
                     await leases.acquire(other, session.id, "another", take_over=True)

@@ -11,7 +11,7 @@ from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.approval import Answer
 from segue.core.session import Session
 from segue.core.transcript import Role, ToolCall
-from segue.store import Store, outbox, owners, transcripts
+from segue.store import Store, deliveries, outbox, owners, transcripts
 from segue.store.outbox import Outgoing
 from segue.turns import Place
 from tests.harness.approver import Approver
@@ -38,7 +38,7 @@ async def result(desk: Desk, session: Session, made: ToolCall, person: Approver)
 
 
 async def queued(store: Store) -> list[Outgoing]:
-    return list(await outbox.claim(store, list(Platform)))
+    return list(await deliveries.claim(store, list(Platform)))
 
 
 @pytest.fixture

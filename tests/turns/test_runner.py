@@ -31,7 +31,7 @@ from segue.core.events import (
 )
 from segue.core.session import Session, Usage
 from segue.core.transcript import Message, Outcome, Role
-from segue.store import inbox, leases, outbox, owners, sessions, transcripts
+from segue.store import deliveries, inbox, leases, owners, sessions, transcripts
 from segue.turns import Place, hold
 from tests.harness.approver import Approver
 from tests.harness.house import Offered
@@ -439,7 +439,7 @@ async def test_a_message_can_be_sent_only_to_channels_of_the_owner(desk: Desk, s
     assert "no home channel" in await send("slack")
     assert "just say it" in await send("origin")
     assert "The build is green." in person.asked[0]
-    sent = await outbox.claim(desk.store, list(Platform))
+    sent = await deliveries.claim(desk.store, list(Platform))
     assert [(o.address, o.body) for o in sent] == [(DM, "The build is green.")]
 
 
@@ -459,7 +459,7 @@ async def test_an_approval_to_send_to_origin_does_not_follow_the_session_into_a_
     await send(replace(DM, chat_type=ChatType.GROUP, chat_id="-7"))
     assert len(person.asked) == 2
     assert person.asked[1].startswith("send to telegram group -7, where")
-    sent = await outbox.claim(desk.store, list(Platform))
+    sent = await deliveries.claim(desk.store, list(Platform))
     assert {message.address for message in sent} == {DM}
 
 

@@ -32,6 +32,7 @@ from segue.store import (
     Topic,
     Tx,
     bindings,
+    deliveries,
     errors,
     inbox,
     outbox,
@@ -358,7 +359,7 @@ def _set_home(tx: Tx, owner: str, home: HomeChannel) -> HomeChannel | None:
     """Set the home channel, and return the former one."""
     former = _home_on(tx, owner, home.platform)
     owners.set_home(tx, owner, home)
-    outbox.release(tx, home.platform)
+    deliveries.release(tx, home.platform)
     return former
 
 

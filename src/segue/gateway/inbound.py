@@ -20,7 +20,7 @@ from segue.gateway.context import GatewayContext
 from segue.gateway.dispatch import Dispatcher
 from segue.handoffs import arrivals
 from segue.platforms.base import Adapter, Gap, Inbound, InboundKind
-from segue.store import Tx, bindings, doors, errors, inbox, outbox, owners
+from segue.store import Tx, bindings, deliveries, doors, errors, inbox, outbox, owners
 from segue.store.outbox import Draft
 from segue.store.values import MESSAGE_LIMIT
 
@@ -147,7 +147,7 @@ class Receiver:
     async def _record_delivery(self, inbound: Inbound) -> None:
         """Record whether a message of ours was delivered."""
         is_delivered = inbound.kind is InboundKind.DELIVERED
-        record = outbox.delivered if is_delivered else outbox.undelivered
+        record = deliveries.delivered if is_delivered else deliveries.undelivered
         await record(self._store, inbound.address, inbound.message_id, inbound.text)
 
     async def _is_for_agent(self, owner: str, inbound: Inbound) -> bool:

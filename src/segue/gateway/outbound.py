@@ -19,7 +19,7 @@ from segue.gateway.containment import contained, finish
 from segue.gateway.context import GatewayContext
 from segue.gateway.writer import ChatWriter
 from segue.platforms.base import Capabilities
-from segue.store import Topic, Tx, doors, gateways, outbox, owners, retries, sessions
+from segue.store import Topic, Tx, deliveries, doors, gateways, outbox, owners, retries, sessions
 from segue.store.outbox import Draft, Outgoing, OutgoingState
 from segue.store.wake import Waiter
 from segue.system.backoff import pause
@@ -99,12 +99,12 @@ class Outbound:
             return
         self._recovers = now + RECOVER_SECONDS
         self._recovered = connected
-        await outbox.release(self._store)
+        await deliveries.release(self._store)
         keyed = [name for name in connected if self._adapters[name].capabilities.keys]
         ages = self._key_ages(keyed)
         alive = {gateway.process for gateway in await gateways.alive(self._store)}
         alive.add(self._store.process)
-        for lost in await outbox.recover(
+        for lost in await deliveries.recover(
             self._store,
             keyed,
             platforms=connected,
@@ -128,7 +128,7 @@ class Outbound:
             return False
         limit = min(rooms[name] for name in open_)
         ages = self._key_ages(open_)
-        claimed = await outbox.claim(
+        claimed = await deliveries.claim(
             self._store, open_, limit=limit, served=self._served, key_ages=ages
         )
         for outgoing in claimed:
@@ -207,7 +207,7 @@ class Outbound:
         if (
             error.retry
             and repeatable
-            and (error.ends_early or outgoing.attempt < outbox.MAX_ATTEMPTS)
+            and (error.ends_early or outgoing.attempt < deliveries.MAX_ATTEMPTS)
         ):
             logger.info(
                 "delivery retried key=%s seconds=%.1f: %s", outgoing.key, seconds, error.reason
@@ -220,14 +220,14 @@ class Outbound:
         if is_unconfirmed:
             logger.warning("delivery uncertain key=%s: %s", outgoing.key, error.reason)
             await retries.until_stored(
-                what, lambda: outbox.uncertain(self._store, outgoing, error.reason)
+                what, lambda: deliveries.uncertain(self._store, outgoing, error.reason)
             )
         else:
             logger.error(
                 "not delivered key=%s address=%s: %s", outgoing.key, outgoing.address, error
             )
             await retries.until_stored(
-                what, lambda: outbox.failed(self._store, outgoing, error.reason)
+                what, lambda: deliveries.failed(self._store, outgoing, error.reason)
             )
 
     def _later(self, seconds: float) -> None:
@@ -253,7 +253,7 @@ def _pause(outgoing: Outgoing, error: DeliveryFailed) -> float:
 
 
 def _retry(tx: Tx, outgoing: Outgoing, error: DeliveryFailed, seconds: float) -> bool:
-    retried = outbox.retry(
+    retried = deliveries.retry(
         tx, outgoing, error.reason, seconds=seconds, asked=error.after, arrived=error.arrived
     )
     if retried and (error.after or 0) > outbox.LONG_PAUSE:
@@ -262,7 +262,7 @@ def _retry(tx: Tx, outgoing: Outgoing, error: DeliveryFailed, seconds: float) ->
 
 
 def _hold(tx: Tx, outgoing: Outgoing, reason: str) -> None:
-    if outbox.hold(tx, outgoing, reason, seconds=PROBE_SECONDS):
+    if deliveries.hold(tx, outgoing, reason, seconds=PROBE_SECONDS):
         _report_pause(tx, outgoing, reason)
 
 
@@ -285,7 +285,7 @@ def _report_pause(tx: Tx, outgoing: Outgoing, reason: str) -> None:
 
 
 def _set_aside(tx: Tx, outgoing: Outgoing, reason: str) -> None:
-    outbox.failed(tx, outgoing, reason)
+    deliveries.failed(tx, outgoing, reason)
     if outgoing.key.startswith(_NOTICE) or outgoing.address.platform is Platform.LOCAL:
         return  # avoids endless notices; a LOCAL address means that it cannot be decoded
     outbox.enqueue(

@@ -27,7 +27,7 @@ from segue.gateway.containment import contained, error_text
 from segue.platforms import markup
 from segue.platforms.base import Adapter, Button, Capabilities, Part, Receipt, Upload
 from segue.platforms.spec import media_type
-from segue.store import Store, bubbles, outbox, retries
+from segue.store import Store, bubbles, deliveries, outbox, retries
 from segue.store.bindings import MOVED
 from segue.store.bubbles import UnconfirmedBubble
 from segue.store.outbox import Draft, Outgoing
@@ -114,7 +114,7 @@ class ChatWriter:
                     pressed = buttons if is_last else []
                     receipt = await self._send(adapter, outgoing, number, part, pressed)
             note = partial(
-                outbox.sent if is_last else outbox.progress, self._store, outgoing, receipt
+                deliveries.sent if is_last else deliveries.progress, self._store, outgoing, receipt
             )
             if not await retries.until_stored(f"receipt of {outgoing.key}", note):
                 logger.warning("message no longer ours key=%s part=%d", outgoing.key, number)
@@ -124,7 +124,7 @@ class ChatWriter:
                 bubble.clear()  # the store deleted it in the same transaction
         if len(parts) <= len(outgoing.receipts):
             await retries.until_stored(
-                f"end of {outgoing.key}", lambda: outbox.sent(self._store, outgoing)
+                f"end of {outgoing.key}", lambda: deliveries.sent(self._store, outgoing)
             )
 
     async def _send(

@@ -10,7 +10,7 @@ from segue.core.session import EndReason, Origin, Session
 from segue.handoffs import queries as handoffs
 from segue.handoffs.queries import CLAIM_SECONDS, LEASE_SECONDS
 from segue.handoffs.values import Handoff, State, Step
-from segue.store import Store, bindings, leases, outbox, sessions, transcripts
+from segue.store import Store, bindings, deliveries, leases, outbox, sessions, transcripts
 from segue.store.outbox import Draft, Outgoing, OutgoingState
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
@@ -291,10 +291,12 @@ async def test_the_own_thread_of_a_session_is_notified_only_if_its_return_may_be
     await bindings.rebind(store, session.id, CHANNEL, Origin.MESSAGE)
     claim = await opened(store, session.id)
     await outbox.enqueue(store, Draft(key=claim.return_key, address=TOPIC, body="It is back."))
-    for earlier in await outbox.claim(store, [TELEGRAM]):  # the thread hears that the session left
-        await outbox.sent(store, earlier)
+    for earlier in await deliveries.claim(
+        store, [TELEGRAM]
+    ):  # the thread hears that the session left
+        await deliveries.sent(store, earlier)
     if begun:
-        await outbox.claim(store, [TELEGRAM])
+        await deliveries.claim(store, [TELEGRAM])
     await handoffs.fail(store, claim, "no")
     assert (await outbox.get(store, claim.return_key) is not None) == begun
     assert (await stayed(store, claim) is not None) == begun

@@ -14,7 +14,7 @@ from segue.core.text import REASON_LIMIT
 from segue.handoffs import queries as handoffs
 from segue.handoffs.queries import LEASE_SECONDS
 from segue.handoffs.values import REASONS, Failure, State, Step
-from segue.store import Store, bindings, leases, outbox, sessions, transcripts
+from segue.store import Store, bindings, deliveries, leases, outbox, sessions, transcripts
 from segue.store.outbox import OutgoingState
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
@@ -73,7 +73,7 @@ async def test_completing_moves_the_session_and_stores_its_messages_in_one_trans
         "I am here now.",
         "We were fixing the tests.",
     ]
-    (first,) = await outbox.claim(store, {TELEGRAM})
+    (first,) = await deliveries.claim(store, {TELEGRAM})
     assert first.body == "the recap"
     second = await outbox.get(store, "2")
     assert second is not None
