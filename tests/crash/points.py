@@ -182,22 +182,22 @@ HANDING_OFF: dict[str, Moment] = {
     "the agent has replied": Moment(Between(_STEP, ("Step.DELIVERING",))),
     "the reply is kept": Moment(Between(_STEP, ("Step.DELIVERING",), after=True), kept=True),
     "the recap is queued": Moment(Between("outbox.enqueue", _RECAP, after=True), kept=True),
-    "the recap is taken": Moment(Between("outbox.claim", _RECAP, after=True), kept=True),
+    "the recap is taken": Moment(Between("deliveries.claim", _RECAP, after=True), kept=True),
     "the recap is being sent": Moment(OnPlatform(Act.SEND, Trouble.HANG), kept=True),
     "the recap was sent": Moment(OnPlatform(Act.SEND, Trouble.HANG_AFTER), kept=True),
-    "the recap is not noted": Moment(Between("outbox.sent", _RECAP), kept=True),
-    "the recap is noted": Moment(Between("outbox.sent", _RECAP, after=True), kept=True),
+    "the recap is not noted": Moment(Between("deliveries.sent", _RECAP), kept=True),
+    "the recap is noted": Moment(Between("deliveries.sent", _RECAP, after=True), kept=True),
     "before the commit": Moment(_COMPLETE, kept=True),
     "after the commit": Moment(Between("handoffs.complete", after=True), kept=True),
-    "the reply is taken": Moment(Between("outbox.claim", _REPLY, after=True), kept=True),
+    "the reply is taken": Moment(Between("deliveries.claim", _REPLY, after=True), kept=True),
     "the reply is being sent": Moment(
         Then(_COMPLETE, OnPlatform(Act.SEND, Trouble.HANG)), kept=True
     ),
     "the reply was sent": Moment(
         Then(_COMPLETE, OnPlatform(Act.SEND, Trouble.HANG_AFTER)), kept=True
     ),
-    "the reply is not noted": Moment(Between("outbox.sent", _REPLY), kept=True),
-    "the reply is noted": Moment(Between("outbox.sent", _REPLY, after=True), kept=True),
+    "the reply is not noted": Moment(Between("deliveries.sent", _REPLY), kept=True),
+    "the reply is noted": Moment(Between("deliveries.sent", _REPLY, after=True), kept=True),
 }
 
 # The message does not name its session: a refusal is no news there.
@@ -210,10 +210,10 @@ RETURNING: dict[str, Moment] = {
     "the agent replies there": HANDING_OFF["the agent replies"],
     "the reply there is kept": HANDING_OFF["the reply is kept"],
     "the return is queued": Moment(_returned("outbox.enqueue"), kept=True),
-    "the return is taken": Moment(_returned("outbox.claim"), kept=True),
+    "the return is taken": Moment(_returned("deliveries.claim"), kept=True),
     "the return is being sent": HANDING_OFF["the recap is being sent"],
     "the return was sent": HANDING_OFF["the recap was sent"],
-    "the return is noted": Moment(_returned("outbox.sent"), kept=True),
+    "the return is noted": Moment(_returned("deliveries.sent"), kept=True),
     "before the commit of a return": HANDING_OFF["before the commit"],
     "after the commit of a return": HANDING_OFF["after the commit"],
 }
@@ -237,11 +237,11 @@ ANSWERING: dict[str, Moment] = {
     "the agent thinks": Moment(InModel()),
     "the agent has answered": Moment(Between(_ADD, _ANSWER)),
     "the answer is queued": Moment(Between(_ADD, _ANSWER, after=True), kept=True),
-    "the answer is taken": Moment(Between("outbox.claim", after=True), kept=True),
+    "the answer is taken": Moment(Between("deliveries.claim", after=True), kept=True),
     "the answer is being sent": Moment(OnPlatform(Act.SEND, Trouble.HANG), kept=True),
     "the answer was sent": Moment(OnPlatform(Act.SEND, Trouble.HANG_AFTER), kept=True),
-    "the answer is not noted": Moment(Between("outbox.sent"), kept=True),
-    "the answer is noted": Moment(Between("outbox.sent", after=True), kept=True),
+    "the answer is not noted": Moment(Between("deliveries.sent"), kept=True),
+    "the answer is noted": Moment(Between("deliveries.sent", after=True), kept=True),
     "the session is let go": Moment(Between("leases.release"), kept=True),
 }
 _FIND = "bindings.get_or_create"
@@ -271,8 +271,10 @@ SHOWN_AS_IT_COMES: dict[str, Moment] = {
     "the bubble is shown": Moment(SHOWN),
     "the bubble is being changed": Moment(Then(SHOWN, OnPlatform(Act.EDIT, Trouble.HANG))),
     "the bubble was changed": Moment(Then(SHOWN, OnPlatform(Act.EDIT, Trouble.HANG_AFTER))),
-    "the answer in it is not noted": Moment(Then(SHOWN, Between("outbox.sent")), kept=True),
-    "the answer in it is noted": Moment(Then(SHOWN, Between("outbox.sent", after=True)), kept=True),
+    "the answer in it is not noted": Moment(Then(SHOWN, Between("deliveries.sent")), kept=True),
+    "the answer in it is noted": Moment(
+        Then(SHOWN, Between("deliveries.sent", after=True)), kept=True
+    ),
 }
 
 # A handoff in the middle of a turn, before its tool call
@@ -325,19 +327,19 @@ TAKING: dict[str, Point] = {
     "a terminal has taken it": Between("hold._take", after=True),
 }
 LEFT_BEHIND: dict[str, Point] = {
-    "the notice is taken": Between("outbox.claim", _LEFT, after=True),
+    "the notice is taken": Between("deliveries.claim", _LEFT, after=True),
     "the half is being marked": OnPlatform(Act.EDIT, Trouble.HANG),
     "the half was marked": OnPlatform(Act.EDIT, Trouble.HANG_AFTER),
     "the notice is being sent": OnPlatform(Act.SEND, Trouble.HANG),
     "the notice was sent": OnPlatform(Act.SEND, Trouble.HANG_AFTER),
-    "the notice is not noted": Between("outbox.sent", _LEFT),
-    "the notice is noted": Between("outbox.sent", _LEFT, after=True),
+    "the notice is not noted": Between("deliveries.sent", _LEFT),
+    "the notice is noted": Between("deliveries.sent", _LEFT, after=True),
 }
 """What the chat shows then."""
 
 # Messages that are too long for one part
 
 IN_PIECES: dict[str, Moment] = {
-    "a piece is not noted": Moment(Between("outbox.progress")),
-    "a piece is noted": Moment(Between("outbox.progress", after=True)),
+    "a piece is not noted": Moment(Between("deliveries.progress")),
+    "a piece is noted": Moment(Between("deliveries.progress", after=True)),
 }

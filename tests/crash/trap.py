@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 from collections.abc import Callable
 from pathlib import Path
 from pkgutil import resolve_name
@@ -20,6 +21,7 @@ import msgspec
 
 from segue.platforms.base import Adapter
 from segue.platforms.spec import PlatformSettings
+from segue.store import Store
 from segue.store.base import Engine
 from segue.store.postgres import PostgresEngine
 from segue.store.sqlite import SqliteEngine
@@ -103,6 +105,9 @@ def install(folder: Path) -> None:
     SqliteEngine.write = ground.trapped(SqliteEngine.write)
     SqliteEngine.mark = ground.trapped(SqliteEngine.mark)
     PostgresEngine.write = ground.trapped(PostgresEngine.write)  # its `mark` calls this too
+    for store in (it for it in gc.get_objects() if issubclass(type(it), Store)):
+        store.write = store._engine.write  # until now those of before
+        store.mark = store._engine.mark
 
 
 class Ground:
