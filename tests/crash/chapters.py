@@ -45,7 +45,7 @@ from tests.crash.world import Nursery, world
 from tests.rigs import PlatformRig
 
 _REQUEST = Between("handoffs.request")
-_TAKE = Between("hold._take")
+_TAKE = Between("runner._take")
 _AFTER = {False: "before", True: "after"}
 
 

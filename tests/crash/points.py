@@ -230,8 +230,8 @@ _ANSWER = ("Role.ASSISTANT", "I heard")
 ANSWERING: dict[str, Moment] = {
     "before it is recorded": Moment(Between("inbox.record", any_session=True)),
     "it is recorded": Moment(Between("inbox.record", after=True, any_session=True)),
-    "the session is not in hand": Moment(Between("hold._take")),
-    "the session is in hand": Moment(Between("hold._take", after=True)),
+    "the session is not in hand": Moment(Between("runner._take")),
+    "the session is in hand": Moment(Between("runner._take", after=True)),
     "before it is taken": Moment(Between(_BEGIN, _ASKED)),
     "it is taken": Moment(Between(_BEGIN, _ASKED, after=True)),
     "the agent thinks": Moment(InModel()),
@@ -295,7 +295,7 @@ MID_TURN: dict[str, Moment] = {
 }
 """Nothing has moved, or everything has. The agent gives no reply: its turn is the reply."""
 GOING_ON: dict[str, Moment] = {
-    "the session is in hand there": Moment(Between("hold._take", after=True)),
+    "the session is in hand there": Moment(Between("runner._take", after=True)),
     "before the turn goes on": Moment(Then(_COMPLETE, Between(_BEGIN))),
     "the turn goes on": Moment(Then(_COMPLETE, Between(_BEGIN, after=True))),
     "the tool runs there": Moment(InTool()),
@@ -323,8 +323,8 @@ AFTER_A_TOOL: dict[str, Moment] = {
 
 _LEFT = ("moved:",)
 TAKING: dict[str, Point] = {
-    "before a terminal takes it": Between("hold._take"),
-    "a terminal has taken it": Between("hold._take", after=True),
+    "before a terminal takes it": Between("runner._take"),
+    "a terminal has taken it": Between("runner._take", after=True),
 }
 LEFT_BEHIND: dict[str, Point] = {
     "the notice is taken": Between("deliveries.claim", _LEFT, after=True),
