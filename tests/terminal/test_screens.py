@@ -221,7 +221,8 @@ async def test_a_list_that_is_too_wide_breaks_between_words_and_stays_aligned(pe
         first = shown.screen.index("❯ /tools") + 2
         rows = shown.screen[first : shown.screen.index("❯")]
     assert len(rows) > 20
-    assert all(re.match(r"[a-z_]+ +(asks|may|runs) [a-z ]+  [A-Z]| {33}\S", row) for row in rows), rows
+    described = re.compile(r"[a-z_]+ +(asks|may|runs) [a-z ]+  [A-Z]| {33}\S")
+    assert all(described.match(row) for row in rows), rows
     assert "Run a command in a shell, in the working directory" in " ".join(" ".join(rows).split())
 
 
