@@ -8,6 +8,7 @@ import itertools
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Protocol
 
 from segue.testing.contract.rig import Act
@@ -27,6 +28,16 @@ class Point(Protocol):
         ...
 
 
+def _is_transaction(work: str) -> bool:
+    """Whether there is a function that a trap knows by this name."""
+    module, name = work.split(".")
+    for place in (f"segue.store.{module}", f"segue.{module}.queries", f"segue.turns.{module}"):
+        with contextlib.suppress(ImportError):
+            if hasattr(import_module(place), name):
+                return True
+    return False
+
+
 @dataclass(frozen=True)
 class Between:
     """Just before or after one transaction."""
@@ -35,6 +46,10 @@ class Between:
     about: tuple[str, ...] = ()
     after: bool = False
     any_session: bool = False
+
+    def __post_init__(self) -> None:
+        if not _is_transaction(self.work):
+            raise ValueError(f"nothing is called {self.work}, so no process would be killed there")
 
     @contextlib.asynccontextmanager
     async def at(self, world: World, life: Life, act: Action) -> AsyncGenerator[None]:
