@@ -22,6 +22,8 @@ OUTAGES = {
 }
 """One outage of each kind: with no connection, a refusal, a connection that ends at once, and a
 platform that does not answer or asks to wait."""
+INVENTED = {(Outage.GOODBYE, False), (Outage.TOO_MANY, False), (Outage.BUSY, True)}
+"""For the invented platform: those that its fake answers in its own way, and one other."""
 LOST = {Trouble.BROKEN, Trouble.DROP_AFTER, Trouble.HANG}
 """Of the faults after which the adapter cannot know whether the call took effect."""
 SENDING = {Trouble.BUSY, Trouble.FORBIDDEN, Trouble.GARBLED, *LOST}
@@ -49,9 +51,8 @@ def is_usual(item: pytest.Item) -> bool:
     given: dict[str, Any] = item.callspec.params
     match item.originalname:
         case "test_connections_that_fail_cost_few_calls_and_the_adapter_hears_again":
-            if item.path.parent.name == "testing":  # the invented platform
-                return given["outage"] is Outage.BUSY and given["everything"]
-            return (given["outage"], given["everything"]) in OUTAGES
+            is_invented = item.path.parent.name == "testing"
+            return (given["outage"], given["everything"]) in (INVENTED if is_invented else OUTAGES)
         case "test_an_error_says_whether_to_retry_and_whether_the_call_arrived":
             return given["trouble"] in (SENDING if given["act"] is Act.SEND else OTHER_CALLS)
         case "test_a_message_that_may_have_arrived_is_repeated_under_its_key":
