@@ -230,7 +230,7 @@ def test_a_file_that_cannot_be_stored_is_reported_and_the_message_is_answered(
         chat = await house.chat()
         async with house.gateway():
             await house.driver.say(house.anna, chat, "look", files=[file])
-            await message_with(house, chat, "'notes.txt' could not be kept: Not a directory")
+            await message_with(house, chat, "'notes.txt' could not be saved: Not a directory")
 
     runner.run(talk())
 

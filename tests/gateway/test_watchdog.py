@@ -17,14 +17,14 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Set when the watchdog has looked at what holds the loop."""
     monkeypatch.setattr(watchdog, "ASK_SECONDS", 0.001)
     event = threading.Event()
-    place = Watchdog._place
+    line = Watchdog._running_line
 
-    def look(self: Watchdog) -> str:
-        found = place(self)
+    def running_line(self: Watchdog) -> str:
+        found = line(self)
         event.set()
         return found
 
-    monkeypatch.setattr(Watchdog, "_place", look)
+    monkeypatch.setattr(Watchdog, "_running_line", running_line)
     return event
 
 

@@ -126,7 +126,7 @@ async def test_a_report_does_not_wait_for_the_answer_to_a_question(
     await approvals.ask(store, lease, "call 1", "f" * 64, "rm -r build", DM, seconds=3600)
     assert await ready(store) == 0
     (aside,) = await store.read(queries.reports_aside, session.id)
-    assert not aside.is_placed
+    assert not aside.is_appended
 
 
 async def test_a_report_waits_while_the_session_there_is_handed_off(
@@ -167,7 +167,7 @@ async def test_a_report_is_sent_at_once_to_the_thread_of_a_session_that_is_open_
     assert (sending.address, sending.body, sending.session_id) == (TOPIC, "rain", session.id)
     assert await states(store, job_id) == [("origin", TOPIC, ReportState.QUEUED)]
     (aside,) = await store.read(queries.reports_aside, session.id)
-    assert (aside.job, aside.body, aside.is_placed) == ("weather", "rain", False)
+    assert (aside.job, aside.body, aside.is_appended) == ("weather", "rain", False)
     # The holder alone appends: its next turn begins with the report.
     assert len((await transcripts.load(store, session.id)).messages) == 2
     await store.write(queries.begin, lease, said("thanks"), [], clock.now())
@@ -176,7 +176,7 @@ async def test_a_report_is_sent_at_once_to_the_thread_of_a_session_that_is_open_
     assert (report.role, report.content) == (Role.ASSISTANT, "rain")
     assert thanks.content == "thanks"
     (aside,) = await store.read(queries.reports_aside, session.id)
-    assert aside.is_placed
+    assert aside.is_appended
     await store.write(queries.begin, lease, said("bye"), [], clock.now())
     contents = [message.content for message in await transcripts.load(store, session.id)]
     assert contents.count("rain") == 1

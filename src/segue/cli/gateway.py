@@ -111,7 +111,7 @@ def start(*, lan: bool, as_json: bool) -> None:
 
     async def begin(store: Store) -> tuple[GatewayRecord, Sequence[str]]:
         started = await background.start(store, log, lan=lan)
-        running = await background.settled(store, started, _SETTLED)
+        running = await background.until_connected(store, started, _SETTLED)
         return running, await web_page.lan_addresses(store, [running])
 
     running, addresses = with_store(begin)

@@ -393,13 +393,13 @@ async def _gateway(
     if not background.here(await gateways.alive(store)):
         started = await background.start(store, settings.gateway_log)
         say("Started a gateway in the background.")
-        return await background.settled(store, started, _CONNECTS)
+        return await background.until_connected(store, started, _CONNECTS)
     deadline = time.monotonic() + _CONNECTS
     while time.monotonic() < deadline:
         for gateway in background.here(await gateways.alive(store)):
             health = gateway.links.get(options.platform)
             if health is not None and (before is None or health.since > before.since):
-                return await background.settled(store, gateway, _CONNECTS)
+                return await background.until_connected(store, gateway, _CONNECTS)
         await asyncio.sleep(_LOOK)
     notice(f"The running gateway does not serve {options.platform}.")
     notice("Type `segue gateway stop`, `segue gateway start`, then this command again.")

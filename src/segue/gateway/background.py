@@ -143,7 +143,7 @@ async def _shown(store: Store, child: _Child, words: IO[bytes], seconds: float) 
     raise log_file.not_started(f"it was not ready within {seconds:.0f} seconds, and was ended")
 
 
-async def settled(store: Store, gateway: GatewayRecord, seconds: float) -> GatewayRecord:
+async def until_connected(store: Store, gateway: GatewayRecord, seconds: float) -> GatewayRecord:
     """The gateway's state once its connection attempts have finished, or after `seconds`."""
     deadline = time.monotonic() + seconds
     async with store.listen(Topic.HANDOFFS) as wake:
@@ -218,7 +218,7 @@ async def _gone(store: Store, gateways: Sequence[GatewayRecord], seconds: float)
 
 
 async def _left(store: Store, asked: Sequence[GatewayRecord]) -> list[GatewayRecord]:
-    """Those of the gateways that still run. If the store is gone, their process ids tell."""
+    """Those of the gateways that still run. If the store is gone, their process ids say so."""
     try:
         alive = {gateway.process for gateway in await gateways.alive(store)}
     except StoreError:

@@ -1,8 +1,8 @@
 """The platforms of a gateway: their adapters are made, and each is kept connected.
 
 After a failure a platform is connected again with backoff, unless only the user can fix the cause.
-If the gateway was away for longer than the platform keeps messages, it tells the owners that some
-may be missing.
+If the gateway was away for longer than the platform keeps messages, it notifies the owners that
+some may be missing.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class PlatformConnection:
             except StoreError as error:  # unrecorded updates are delivered again
                 if retries.is_being_cancelled():
                     raise
-                await self._down(f"the store is out of order: {error}")
+                await self._down(f"the store is unavailable: {error}")
             await self._reconnects.wait(self._failure)
 
     async def _connect(self) -> None:

@@ -56,12 +56,12 @@ async def read(
             if attachment.media_type.startswith("image/"):
                 pictures.append(image(data))
             else:
-                path = await asyncio.to_thread(_keep, folder, attachment.name, data)
+                path = await asyncio.to_thread(_save, folder, attachment.name, data)
                 lines.append(f"[attached file: {path}]")
         except (DeliveryFailed, BadImage) as error:
             lines.append(f"[the attached file {name!r} could not be read: {error}]")
         except OSError as error:
-            lines.append(f"[the attached file {name!r} could not be kept: {error.strerror}]")
+            lines.append(f"[the attached file {name!r} could not be saved: {error.strerror}]")
     return "\n\n".join(lines), pictures
 
 
@@ -73,7 +73,7 @@ async def _data(adapter: Adapter, attachment: Attachment) -> bytes:
     return await adapter.fetch(attachment)
 
 
-def _keep(folder: Path, name: str, data: bytes) -> Path:
+def _save(folder: Path, name: str, data: bytes) -> Path:
     """Save `data` in `folder` under a unique name without path separators."""
     files.make_folder(folder)
     plain = _PLAIN.sub("_", name).strip("._")[-_NAME_LENGTH:] or "file"

@@ -141,8 +141,8 @@ class ChatTurns:
                     return
 
     async def resume(self, pending: PendingMessage, session_id: str) -> None:
-        """Resume an interrupted turn, if its session is still at this address. Otherwise tell the
-        chat that no answer follows."""
+        """Resume an interrupted turn, if its session is still at this address. Otherwise
+        notify the chat that no answer follows."""
         with self._answering(pending):
             await arrivals.wait_for_departure(self._store, session_id)
             session = await sessions.get(self._store, session_id)

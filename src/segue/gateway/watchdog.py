@@ -72,17 +72,17 @@ class Watchdog:
             if answered.wait(MAX_HOLD):
                 continue
             task = self._task()
-            place = self._place()
+            line = self._running_line()
             while not answered.wait(ASK_SECONDS):
                 if self._stopped.is_set():
                     return
             seconds = time.monotonic() - asked
-            self._report(seconds, _processor_seconds(self._thread) - worked, task, place)
+            self._report(seconds, _processor_seconds(self._thread) - worked, task, line)
 
     def stop(self) -> None:
         self._stopped.set()
 
-    def _report(self, seconds: float, worked: float, task: str, place: str) -> None:
+    def _report(self, seconds: float, worked: float, task: str, line: str) -> None:
         self._holds += 1
         now = time.monotonic()
         if now < self._next_line and seconds <= self._longest:
@@ -93,7 +93,7 @@ class Watchdog:
             seconds,
             worked,
             task,
-            place,
+            line,
             self._holds,
         )
         self._holds = 0
@@ -105,7 +105,7 @@ class Watchdog:
         task = asyncio.current_task(self._loop)
         return "" if task is None else task.get_name()
 
-    def _place(self) -> str:
+    def _running_line(self) -> str:
         """The innermost line of ours that runs."""
         frames = sys._current_frames()  # pyright: ignore[reportPrivateUsage] - documented
         frame: FrameType | None = frames.get(self._thread)

@@ -132,7 +132,7 @@ class ChatWriter:
     ) -> Receipt:
         address = outgoing.address
         if outgoing.key.startswith(MOVED):
-            await self._keep_words(adapter, outgoing)
+            await self._mark_interrupted(adapter, outgoing)
         bubble = self._bubbles.get(address)
         if number == 0 and bubble:
             # A retry finds the bubble that the first attempt sent.
@@ -149,9 +149,9 @@ class ChatWriter:
             bubble.clear()
         return await adapter.send(address, part, key=f"{outgoing.key}/{number}", buttons=buttons)
 
-    async def _keep_words(self, adapter: Adapter, outgoing: Outgoing) -> None:
-        """Let the words of an unfinished answer stay, marked as interrupted, because the session
-        left with its turn."""
+    async def _mark_interrupted(self, adapter: Adapter, outgoing: Outgoing) -> None:
+        """Leave the words of an unfinished answer there, marked as interrupted: the session left
+        with its turn."""
         address = outgoing.address
         bubble = self._bubbles.get(address)
         if bubble is None or not bubble.words:

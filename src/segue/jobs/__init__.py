@@ -7,7 +7,7 @@ before they change anything, and `reminders` hands them to a turn. `texts` says 
 is and what became of it.
 
 When a job is due, a gateway claims its run: the row in the store decides which one. If the job has
-a condition (`conditions`), that is looked at first, without a model. Then the agent takes a turn in
+a condition (`conditions`), that is checked first, without a model. Then the agent takes a turn in
 the job's own session, and its last message becomes a report for each place that the job delivers
 to. A report that cannot be delivered there may go to another of the owner's home channels.
 

@@ -25,16 +25,16 @@ MAX_BYTES = 16 * 1024 * 1024
 _REASON_LIMIT = 200
 
 
-async def check(condition: Condition, place: Workplace, environment: dict[str, str]) -> Seen:
+async def check(condition: Condition, workplace: Workplace, environment: dict[str, str]) -> Seen:
     """Return what there is to see now. Raise UserError if that cannot be found out."""
     try:
         match condition.kind:
             case ConditionKind.COMMAND:
-                return await _command(condition.target, place, environment)
+                return await _command(condition.target, workplace, environment)
             case ConditionKind.PAGE:
-                return await _page(condition.target, place)
+                return await _page(condition.target, workplace)
             case ConditionKind.FILE:
-                return await asyncio.to_thread(_file, condition.target, place)
+                return await asyncio.to_thread(_file, condition.target, workplace)
     except (ToolFailed, OSError, RuntimeError) as error:  # a loop of links
         reason = str(error).rstrip(".")
         raise UserError(
@@ -43,35 +43,35 @@ async def check(condition: Condition, place: Workplace, environment: dict[str, s
         ) from error
 
 
-async def _command(command: str, place: Workplace, environment: dict[str, str]) -> Seen:
-    done = await shell.execute(command, place.cwd, environment, COMMAND_SECONDS)
+async def _command(command: str, workplace: Workplace, environment: dict[str, str]) -> Seen:
+    done = await shell.execute(command, workplace.cwd, environment, COMMAND_SECONDS)
     if not done.is_ok:
         raise ToolFailed(one_line(f"{done.note} {done.text}", _REASON_LIMIT))
     return _seen(done.digest, done.text)
 
 
-async def _page(url: str, place: Workplace) -> Seen:
+async def _page(url: str, workplace: Workplace) -> Seen:
     from segue.agent.tools import fetch  # noqa: PLC0415 - httpx2 takes a while
 
-    page = await fetch.read(url, place)
+    page = await fetch.read(url, workplace)
     if not page.is_ok:
         raise ToolFailed(one_line(f"it answers with status {page.status}", _REASON_LIMIT))
     return _seen(_digest(" ".join(page.text.split())), page.text)
 
 
-def _file(name: str, place: Workplace) -> Seen:
-    path = (place.cwd / Path(name).expanduser()).resolve()
+def _file(name: str, workplace: Workplace) -> Seen:
+    path = (workplace.cwd / Path(name).expanduser()).resolve()
     try:
         status = path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return _seen("", "[it is not there]")
     if stat.S_ISDIR(status.st_mode):
-        listed = "\n".join(_entries(path, place))
+        listed = "\n".join(_entries(path, workplace))
         return _seen(_digest(f"folder\n{listed}"), listed)
     if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
         return _seen(_digest(_facts(status)), _facts(status))
     data = _contents(path)
-    is_text = b"\0" not in data and not place.private.holds(str(path))
+    is_text = b"\0" not in data and not workplace.private.holds(str(path))
     return _seen(_digest(data), data.decode(errors="replace") if is_text else "[not shown]")
 
 
@@ -86,9 +86,9 @@ def _contents(path: Path) -> bytes:
         os.close(file)
 
 
-def _entries(folder: Path, place: Workplace) -> Iterator[str]:
+def _entries(folder: Path, workplace: Workplace) -> Iterator[str]:
     try:
-        for name, is_folder in search.walk(folder, "**/*", place.private):
+        for name, is_folder in search.walk(folder, "**/*", workplace.private):
             if is_folder:
                 yield f"{name}/"
                 continue

@@ -97,7 +97,7 @@ _CONDITION_AUTHORS = {
 
 
 class Condition(Struct, frozen=True):
-    """What must have changed since the last look for the agent to be asked."""
+    """What must have changed since the last check for the agent to be asked."""
 
     kind: ConditionKind
     target: str
@@ -197,7 +197,7 @@ class NewJob(Struct, frozen=True, kw_only=True):
 
     @property
     def written(self) -> str:
-        """What its owner wrote: the prompt, and what its condition looks at."""
+        """What its owner wrote: the prompt, and what its condition checks."""
         return f"{self.prompt}\n{self.only_if.target}" if self.only_if else self.prompt
 
     @property
@@ -238,11 +238,11 @@ class Job(NewJob, frozen=True, kw_only=True):
     error: str | None = None
     """Why it was paused, if its owner did not do it."""
     seen: Seen | None = None
-    """What its condition saw when the agent was last asked, or at the first look."""
+    """What its condition saw when the agent was last asked, or at the first check."""
     checked: datetime | None = None
-    """The last look at its condition."""
+    """When its condition was last checked."""
     checks: int = 0
-    """How often its condition was looked at."""
+    """How often its condition was checked."""
 
     @property
     def is_reminder(self) -> bool:
@@ -271,7 +271,7 @@ class Run(Struct, frozen=True, kw_only=True):
     asked: bool = False
     """Whether its owner asked for it. It then runs whatever its condition says."""
     seen: Seen | None = None
-    """What the job's condition saw. None before it was looked at."""
+    """What the job's condition saw. None before it was checked."""
     tokens: int = 0
     """How many tokens it has used. Known when it has ended."""
 

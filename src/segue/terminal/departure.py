@@ -279,7 +279,7 @@ async def start_gateway(
         await display.notice("Starting a gateway…")
         gateway = await background.start(store, settings.gateway_log)
         await display.notice(f"Started {gateway.name}.")
-    await background.settled(store, gateway, _CONNECT_SECONDS)
+    await background.until_connected(store, gateway, _CONNECT_SECONDS)
     return True
 
 

@@ -188,7 +188,7 @@ class OpenSession:
                     while True:
                         reports = await self.store.read(queries.reports_aside, session_id)
                         if known is None:
-                            known = {report.no for report in reports if report.is_placed}
+                            known = {report.no for report in reports if report.is_appended}
                         for report in reports:
                             if report.no not in known:
                                 said = one_line(report.body, _REPORT_LENGTH)

@@ -188,7 +188,7 @@ async def let_phones_in(store: Store, notice: Callable[[str], Awaitable[None]] =
     await notice("Restarting the gateway, so that phones can open the page…")
     await background.stop(store)
     started = await background.start(store, settings.gateway_log)
-    await background.settled(store, started, _RESTART_SECONDS)
+    await background.until_connected(store, started, _RESTART_SECONDS)
 
 
 async def _is_possible(store: Store, settings: Settings) -> bool:

@@ -39,7 +39,7 @@ class AsideReport(Struct, frozen=True, kw_only=True):
     """The name of its job."""
     address: Address
     body: str
-    is_placed: bool
+    is_appended: bool
     """Whether the session's transcript has it."""
 
 
@@ -87,12 +87,12 @@ def reports_aside(tx: Tx, session_id: str) -> tuple[AsideReport, ...]:
         id=session_id,
     )
     return tuple(
-        AsideReport(no=no, job=job, address=Address.parse(key), body=body, is_placed=bool(placed))
+        AsideReport(no=no, job=job, address=Address.parse(key), body=body, is_appended=bool(placed))
         for no, job, key, body, placed in rows
     )
 
 
-def place_reports(tx: Tx, lease: Lease) -> None:
+def append_reports(tx: Tx, lease: Lease) -> None:
     """Append the reports that were sent aside, for the holder of the session, before its turn."""
     rows = tx.rows(
         "SELECT r.no, r.address, r.sent_body, r.provenance, r.instead_of, j.id, j.name, j.zone,"
@@ -185,7 +185,7 @@ def begin(
     if said is not None:
         if repairs:
             transcripts.append(tx, lease, repairs)
-        place_reports(tx, lease)
+        append_reports(tx, lease)
         transcripts.append(tx, lease, [said])
         inbox.take(tx, inbox_ids, lease.session_id)
     elif repairs:

@@ -411,7 +411,7 @@ def needs_summary(window: Transcript, room: int) -> bool:
     limit = int(room * COMPACT_AT)
     if window.trimmed(limit).tokens <= limit:
         return False
-    return len(window) - _keeps(window.messages, room) >= _MIN_MESSAGES
+    return len(window) - _number_kept(window.messages, room) >= _MIN_MESSAGES
 
 
 async def summarise(
@@ -420,7 +420,7 @@ async def summarise(
     """Summarise all but the newest turns of `window`, and append the summary to the transcript.
     Return the new window, which starts with the summary. Raise SessionError if there is too
     little to summarise, or ModelError if the brain fails."""
-    keeps = _keeps(window.messages, brain.room)
+    keeps = _number_kept(window.messages, brain.room)
     split = len(window) - keeps
     if split < _MIN_MESSAGES:
         raise SessionError(
@@ -442,7 +442,7 @@ async def summarise(
     return Transcript((summary, *window.messages[split:]))
 
 
-def _keeps(messages: Sequence[Message], room: int) -> int:
+def _number_kept(messages: Sequence[Message], room: int) -> int:
     """How many of the newest messages stay: whole turns, and always an unanswered user message."""
     left = room * KEPT_SHARE
     kept = 0

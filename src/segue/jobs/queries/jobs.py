@@ -52,7 +52,7 @@ _seen = msgspec.json.Decoder(Seen)
 @writes
 def create(tx: Tx, owner: str, new: NewJob) -> Job:
     """Create a job. Raise BadJob if it is never due or makes no sense, or UserError if there are
-    too many. If it has a condition, a run looks at it right away, so that a change counts from now
+    too many. If it has a condition, a run checks it right away, so that a change counts from now
     on."""
     owners.found(tx, owner)
     tx.lock(f"jobs of {owner}")
@@ -74,11 +74,11 @@ def create(tx: Tx, owner: str, new: NewJob) -> Job:
     tx.nudge(Topic.JOBS)
     (job_id,) = row or (0,)
     if new.only_if is not None:
-        look(tx, job_id)
+        make_run(tx, job_id)
     return found(tx, owner, job_id)
 
 
-def look(tx: Tx, job_id: int, *, asked: bool = False, returning: str = "1") -> Row | None:
+def make_run(tx: Tx, job_id: int, *, asked: bool = False, returning: str = "1") -> Row | None:
     """Make a run for now, besides the job's due times. `asked`: its owner asked for it."""
     row = tx.insert(
         "runs",
@@ -89,13 +89,13 @@ def look(tx: Tx, job_id: int, *, asked: bool = False, returning: str = "1") -> R
         started=tx.now,
         asked=int(asked),
     )
-    look_at_old_runs(tx, job_id)
+    recheck_old_runs(tx, job_id)
     update(tx, job_id, busy=1)
     return row
 
 
-def look_at_old_runs(tx: Tx, job_id: int) -> None:
-    """Let `runs.prune` look again at the runs that it kept: the job has a new one."""
+def recheck_old_runs(tx: Tx, job_id: int) -> None:
+    """Let `runs.prune` check the runs again that it kept: the job has a new one."""
     tx.change("UPDATE runs SET kept = 0 WHERE job_id = :id AND kept = 1", id=job_id)
 
 
@@ -111,7 +111,7 @@ def edit(tx: Tx, owner: str, job_id: int, new: NewJob) -> Job:
     if new.only_if != job.only_if:
         update(tx, job_id, seen=None, checked=None, checks=0)
         if new.only_if is not None and not _is_busy(tx, job_id):
-            look(tx, job_id)
+            make_run(tx, job_id)
     return found(tx, owner, job_id)
 
 

@@ -221,7 +221,7 @@ def send(
     if sessions.is_moving(tx, no) or (is_here and is_working):
         return None
     body = report.body + _reason(tx, report)
-    if is_in_use:  # only the holder appends: see `placement.place`
+    if is_in_use:  # only the holder appends: see `turns.queries.append_reports`
         key = queries.set_report_aside(tx, report.no, session_id, body)
     else:
         when = local_time(moment(due), zone_name)

@@ -55,7 +55,7 @@ JUMP = timedelta(minutes=1)
 KEPT = 20
 """How many of a job's last runs are kept, however old they are."""
 _PRUNED = 500
-"""How many old runs one transaction looks at."""
+"""How many old runs one transaction checks."""
 ABANDONED = "The gateway stopped during each attempt to run it."
 
 _MICROSECOND = timedelta(microseconds=1)
@@ -81,7 +81,7 @@ def ask(tx: Tx, owner: str, job_id: int) -> Run:
     """Ask for a run now, exclude the job's due times. Raise JobNotFound, or UserError while it
     runs."""
     jobs.idle(tx, owner, job_id)
-    return _run(jobs.look(tx, job_id, asked=True, returning=_COLUMNS) or ())
+    return _run(jobs.make_run(tx, job_id, asked=True, returning=_COLUMNS) or ())
 
 
 # Claiming
@@ -120,7 +120,7 @@ def _turn_back(tx: Tx) -> None:
     sql = "SELECT id FROM runs WHERE started <= :now ORDER BY id DESC LIMIT 1"
     (last,) = tx.row(sql, now=now) or (0,)
     ahead = tx.rows("SELECT job_id FROM runs WHERE id > :last", last=last)
-    # A look at a condition leaves no run.
+    # Checking a condition leaves no run.
     ahead += tx.rows("SELECT id FROM jobs WHERE only_if IS NOT NULL AND checked > :now", now=now)
     for (job_id,) in dict.fromkeys(ahead):
         job = jobs.get(tx, job_id)
@@ -203,7 +203,7 @@ def _due(tx: Tx, job: Job, seconds: float) -> Run | None:
         error=short_reason(text(notice)) if is_skipped else None,
     )
     run = _run(row) if row else None  # None if the clock was set back: it has run already
-    jobs.look_at_old_runs(tx, job.id)
+    jobs.recheck_old_runs(tx, job.id)
     _advance(tx, job, after, is_running=run is not None and not is_skipped)
     if run is not None and is_skipped:
         by = provenance.PROGRAM | job.provenance
@@ -257,7 +257,7 @@ def check(tx: Tx, claimed: Claim, seen: Seen) -> Claim | None:
     with if it has changed, or if the owner asked for the run. Otherwise the run is over and leaves
     no record, and the return value is None, as it is if the claim was lost.
 
-    The first look only records what there is.
+    The first check only records what there is.
     """
     run = claimed.run
     if not _change(tx, run, "seen = :seen", seen=jobs.seen_json(seen)):
@@ -369,7 +369,7 @@ def _end(
     failures = current.failures + 1 if error else 0
     jobs.update(tx, job.id, busy=0, failures=failures)
     if run.seen is not None and not error and current.only_if == job.only_if:
-        # After a failure, the next look finds the same change again.
+        # After a failure, the next check finds the same change again.
         jobs.update(tx, job.id, seen=jobs.seen_json(run.seen))
     is_paused = failures >= MAX_FAILURES and current.state is JobState.ENABLED
     if is_paused:
@@ -480,7 +480,7 @@ async def prune(store: Transactions, before: datetime) -> int:
 @writes
 def _prune(tx: Tx, before: datetime) -> tuple[int, bool]:
     """Look at some of the runs that ended before this time. Return how many were deleted, and
-    whether there are more. A run that stays is not looked at again until its job has another."""
+    whether there are more. A run that stays is not checked again until its job has another."""
     rows = tx.rows(
         "SELECT r.id, EXISTS (SELECT 1 FROM runs n WHERE n.job_id = r.job_id AND n.due > r.due"
         " ORDER BY n.due LIMIT 1 OFFSET :kept) FROM runs r"
