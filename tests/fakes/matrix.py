@@ -171,7 +171,9 @@ class MatrixUser:
     """A user. In encrypted rooms they write with matrix-nio's client, which trusts every device."""
 
     def __init__(self, server: Server, account: Account) -> None:
-        self.account, self.id, self._url = account, account.user_id, server.url
+        self.account = account
+        self.id = account.user_id
+        self._url = server.url
         self.encrypted: set[str] = set()
         """The rooms that are encrypted."""
         self._rooms: dict[str, str] = {}
@@ -275,7 +277,8 @@ class MatrixUser:
         while start is not None:
             where = f"/rooms/{quote(room)}/messages?dir=f&limit=500&from={start}"
             answer = await self.call("GET", where)
-            found, start = found + answer["chunk"], answer.get("end")
+            found = found + answer["chunk"]
+            start = answer.get("end")
         if room in self.encrypted:
             await self.sync()
         return [self._opened(room, event) for event in found]
@@ -295,13 +298,15 @@ class MatrixUser:
         """The messages of a room as the user sees them, oldest first."""
         found: dict[str, Message[str]] = {}
         for event in await self.events(room):
-            content, name = event["content"], event["event_id"]
+            content = event["content"]
+            name = event["event_id"]
             if event["type"] != "m.room.message" or not content:
                 continue
             relation = content.get("m.relates_to", {})
             thread = relation.get("event_id") if relation.get("rel_type") == "m.thread" else None
             if relation.get("rel_type") == "m.replace":
-                name, content = relation["event_id"], content["m.new_content"]
+                name = relation["event_id"]
+                content = content["m.new_content"]
                 thread = found[name].thread
             found[name] = Message(
                 id=name,
@@ -316,10 +321,12 @@ class MatrixUser:
 
 
 def _files(content: dict[str, Any]) -> tuple[File, ...]:
-    name, info = content.get("filename"), content.get("info", {})
+    name = content.get("filename")
+    info = content.get("info", {})
     if not name:
         return ()
-    where, kind = json.dumps(content.get("file")), info["mimetype"]
+    where = json.dumps(content.get("file"))
+    kind = info["mimetype"]
     return (File(id=where, name=name, media_type=kind, size=0, kind=FileKind.DOCUMENT),)
 
 
@@ -327,13 +334,17 @@ class MatrixDriver:
     """A bot, its users and their rooms."""
 
     def __init__(self, server: Server, proxy: Proxy, bot: MatrixUser, folder: Path) -> None:
-        self.server, self.proxy, self.bot, self.folder = server, proxy, bot, folder
+        self.server = server
+        self.proxy = proxy
+        self.bot = bot
+        self.folder = folder
         self.users: dict[str, MatrixUser] = {}
         self.rooms: dict[str, MatrixUser] = {}
         """A user who is in each room."""
         self._direct: dict[str, list[str]] = {}
         self._seen: dict[str, tuple[int, list[Message[str]]]] = {}
-        self.down, self.up = proxy.down, proxy.up
+        self.down = proxy.down
+        self.up = proxy.up
 
     async def user(self, name: str) -> str:
         local = f"{name.lower()}-{secrets.token_hex(4)}"
@@ -370,7 +381,8 @@ class MatrixDriver:
     async def say(
         self, user: str, room: str, text: str, thread: str | None, files: Iterable[Any] = ()
     ) -> str:
-        person, more = self.users[user], dict[str, Any]()
+        person = self.users[user]
+        more = dict[str, Any]()
         for it in files:
             more = await person.upload(room, it.name, it.media_type, it.content)
         said = await person.say(room, text, thread, **more)
@@ -379,7 +391,8 @@ class MatrixDriver:
 
     async def look(self, chat: str | None = None) -> Shown[str, Message[str], Thread[str]]:
         """What is in a room. The server is asked only if something may have changed."""
-        proxy, found = self.proxy, list[Message[str]]()
+        proxy = self.proxy
+        found = list[Message[str]]()
         if chat is not None:
             count = proxy.pulse.count
             if self._seen.get(chat, (-1, []))[0] != count:
@@ -448,7 +461,8 @@ class MatrixPeer:
     @contextlib.asynccontextmanager
     async def driver(self) -> AsyncGenerator[MatrixDriver]:
         """A new bot."""
-        name, proxy = f"bot-{secrets.token_hex(4)}", Proxy(self.server)
+        name = f"bot-{secrets.token_hex(4)}"
+        proxy = Proxy(self.server)
         bot = await asyncio.to_thread(self.server.register, name, display_name="Segue")
         await proxy.up()
         with tempfile.TemporaryDirectory(dir=self.server.folder) as folder:

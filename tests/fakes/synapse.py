@@ -132,7 +132,8 @@ class Server:
 
     def stop(self, *, kill: bool = False) -> None:
         """Stop the server. Idempotent."""
-        process, self._process = self._process, None
+        process = self._process
+        self._process = None
         if process is not None:
             (process.kill if kill else process.terminate)()
             process.wait(_STARTS)
@@ -152,7 +153,8 @@ class Server:
     def register(self, name: str, *, display_name: str = "", admin: bool = False) -> Account:
         """Create a user by the shared secret."""
         with httpx2.Client(base_url=self.url, timeout=_STARTS, **_LOCAL) as client:
-            path, password = "/_synapse/admin/v1/register", secrets.token_hex(8)
+            path = "/_synapse/admin/v1/register"
+            password = secrets.token_hex(8)
             nonce = _answer(client.get(path))["nonce"]
             role = "admin" if admin else "notadmin"
             signed = "\0".join((nonce, name, password, role)).encode()

@@ -49,7 +49,8 @@ class Control(GatewayControl[State]):
 
     def chat(self, kind: Kind, members: Sequence[int], *, guild: int = 0) -> int:
         """Add a channel with these members, in the first guild unless given. Return its id."""
-        guild, who = guild or next(iter(self.state.guilds), 0) or self.guild(), tuple(members)
+        guild = guild or next(iter(self.state.guilds), 0) or self.guild()
+        who = tuple(members)
         chat = Chat(id=self.state.name(), kind=kind, guild=guild, title="team", members=who)
         self.state.chats[chat.id] = chat
         self.state.tell("CHANNEL_CREATE", self.state.objects.channel(chat), chat)
@@ -57,7 +58,8 @@ class Control(GatewayControl[State]):
 
     def dm(self, user: int, *, closed: bool = False) -> int:
         """Return the id of the direct message with that user, who accepts none if `closed`."""
-        chat, status = self.state.private(user), Status.KICKED if closed else Status.MEMBER
+        chat = self.state.private(user)
+        status = Status.KICKED if closed else Status.MEMBER
         self.state.chats[chat.id] = replace(chat, status=status)
         return chat.id
 
@@ -104,7 +106,8 @@ class Control(GatewayControl[State]):
         forwarded: str | None = None,
     ) -> int:
         """Send a message and return its id. `forwarded` is the text of one that it forwards."""
-        state, at = self.state, self.state.place(channel)
+        state = self.state
+        at = self.state.place(channel)
         check(at.chat.kind is not Kind.FORUM or at.thread, 50008)
         check(at.thread is None or not at.thread.locked, 160005)
         said = state.written(at, user, text)
@@ -161,8 +164,10 @@ class Control(GatewayControl[State]):
 
     def slash(self, user: int, channel: int, text: str) -> int:
         """Use a command that is offered there, as `/status disk`. Return the id of its use."""
-        (chat, thread), (name, _, rest) = self.state.place(channel), text[1:].partition(" ")
-        known, context = self.state.commands.get(0, {}), int(not chat.guild)
+        (chat, thread) = self.state.place(channel)
+        (name, _, rest) = text[1:].partition(" ")
+        known = self.state.commands.get(0, {})
+        context = int(not chat.guild)
         known = {at: it for at, it in known.items() if context in it.get("contexts", (0, 1))}
         known |= self.state.commands.get(chat.guild, {}) if chat.guild else {}
         check(name in known and not (thread and thread.closed), 404)
@@ -173,7 +178,8 @@ class Control(GatewayControl[State]):
         return self._interact(2, user, channel, data, None)
 
     def _interact(self, kind: int, user: int, place: int, data: Json, at: Message | None) -> int:
-        name, message = self.state.name(), at and at.id
+        name = self.state.name()
+        message = at and at.id
         it = Interaction(name, kind, user, place, message, data, token=f"a{name:x}")
         self.state.interactions[name] = it
         self.state.tell("INTERACTION_CREATE", self.state.objects.interaction(it, at))

@@ -127,7 +127,8 @@ class Methods(RestMethods[State]):
         return self._make.channel(self._state.private(user))
 
     def start_thread_from_message(self, message: int, body: Json) -> Json:
-        source, kind = self._state.message(self._at, message), self._at.chat.threads
+        source = self._state.message(self._at, message)
+        kind = self._at.chat.threads
         check(kind and self._at.thread is None, 50024)
         check(not source.service, 50021)
         check((source.chat, source.id) not in self._state.threads, 160004)
@@ -151,14 +152,16 @@ class Methods(RestMethods[State]):
         return self._open(body)
 
     def _open(self, body: Json, source: Message | None = None) -> Json:
-        chat, active = self._at.chat, [it for it in self._state.threads.values() if not it.closed]
+        chat = self._at.chat
+        active = [it for it in self._state.threads.values() if not it.closed]
         self._need("SEND_MESSAGES" if chat.kind is Kind.FORUM else "CREATE_PUBLIC_THREADS")
         check(len(active) < self._state.settings.active_threads, 160006)
         return self._make.thread(self._state.open(chat, body["name"], BOT, source))
 
     def add_thread_member(self, user: int | str) -> None:
         """`@me` is the bot."""
-        thread, who = self._state.thread(self._at), BOT if user == "@me" else int(user)
+        thread = self._state.thread(self._at)
+        who = BOT if user == "@me" else int(user)
         check(not thread.closed, 50083)
         if who != BOT:
             self._need("SEND_MESSAGES_IN_THREADS")
@@ -188,7 +191,8 @@ class Methods(RestMethods[State]):
         return self._read(self._state.message(self._at, message))
 
     def _read(self, it: Message) -> Json:
-        data, is_open = self._make.message(it), self._state.settings.content
+        data = self._make.message(it)
+        is_open = self._state.settings.content
         return data if is_open or not self._at.chat.guild else self._make.concealed(data)
 
     def create_message(self, body: Json, files: Files = NONE) -> Json:
@@ -197,7 +201,8 @@ class Methods(RestMethods[State]):
         The nonce of a deleted message stays used: discord-api-docs 6647.
         """
         self._check_writable()
-        state, nonce = self._state, body.get("nonce")
+        state = self._state
+        nonce = body.get("nonce")
         if body.get("enforce_nonce") and (before := state.nonces.get(str(nonce))):
             check(before in state.messages, 10008)
             return self._make.message(state.messages[before])
@@ -207,7 +212,8 @@ class Methods(RestMethods[State]):
         return self._make.message(state.say(made))
 
     def edit_message(self, message: int, body: Json, files: Files = NONE) -> Json:
-        before, thread = self._state.message(self._at, message), self._at.thread
+        before = self._state.message(self._at, message)
+        thread = self._at.thread
         check(before.author == BOT, 50005)
         check(not before.service, 50021)
         check(thread is None or not thread.closed, 50083)
@@ -221,19 +227,22 @@ class Methods(RestMethods[State]):
         self, interaction: int, token: str, body: Json, with_response: bool = False
     ) -> Json | None:
         """Once, within three seconds. Into a locked thread it fails: discord-api-docs 5517."""
-        state, it = self._state, self._state.interactions.get(interaction)
+        state = self._state
+        it = self._state.interactions.get(interaction)
         if it is None or it.token != token:
             raise refuse(10062)
         check(str(it.id) not in state.answered, 40060)
         check(it.seconds <= state.settings.interaction_seconds, 10062)
-        answer, resource = it.message or 0, dict[str, Any](type=body["type"])
+        answer = it.message or 0
+        resource = dict[str, Any](type=body["type"])
         if body["type"] == 4:
             self._at = state.place(it.place)
             check(not self._is_locked(), 50083)
             blank = replace(state.written(self._at, BOT), type=MessageType.CHAT_INPUT_COMMAND)
             made = self._compose(replace(blank, flags=Flag.EPHEMERAL), body["data"])
             made = state.say(replace(made, only_for=it.user))
-            answer, resource["message"] = made.id, self._make.message(made)
+            answer = made.id
+            resource["message"] = self._make.message(made)
         state.answered.append(str(it.id))
         done = self._make("callback", it=it, answer=answer, resource=resource)
         return done if with_response else None
@@ -258,9 +267,11 @@ class Methods(RestMethods[State]):
 
     def _compose(self, it: Message, body: Json, files: Files = NONE) -> Message:
         """The message with what the body gives; what it leaves out stays."""
-        state, change = self._state, dict[str, Any]()
+        state = self._state
+        change = dict[str, Any]()
         if "content" in body:
-            text, every = (body["content"] or "").strip(), {"parse": ["users", "everyone"]}
+            text = (body["content"] or "").strip()
+            every = {"parse": ["users", "everyone"]}
             if len(text) > 2000:
                 reason = "Must be 2000 or fewer in length. - at `$.content`"
                 raise refuse.invalid(reason, "BASE_TYPE_MAX_LENGTH", mistake=False)
@@ -277,7 +288,8 @@ class Methods(RestMethods[State]):
             rows = tuple(body["components"] or ())
             change |= {"buttons": _buttons(rows), "components": rows}
         if (given := body.get("flags")) is not None:
-            preview, kept = not given & Flag.SUPPRESS_EMBEDS, it.flags & ~Flag.SUPPRESS_EMBEDS
+            preview = not given & Flag.SUPPRESS_EMBEDS
+            kept = it.flags & ~Flag.SUPPRESS_EMBEDS
             change |= {"preview": preview, "flags": kept | given & Flag.SUPPRESS_EMBEDS}
         made = replace(it, **change)
         check(made.text or made.buttons or made.files, 50006)
@@ -300,7 +312,8 @@ class Server(RestServer[Settings, State]):
         return State(settings, self.pulse)
 
     async def connect(self, wire: WebSocket, target: str) -> None:
-        state, token = self.state, "" if self.state.settings.revoked else self.token
+        state = self.state
+        token = "" if self.state.settings.revoked else self.token
         socket = GatewaySocket(state.gateway, wire, token, state.errors, self.outages.now)
         wire.is_compressed = "compress=zlib-stream" in target
         if "v=10" not in target or "encoding=json" not in target:

@@ -196,7 +196,8 @@ class Objects(Templates):
         return self("member", guild=guild, user=user)
 
     def application(self, name: int) -> Json:
-        settings, guilds = self._state.settings, self._state.guilds.values()
+        settings = self._state.settings
+        guilds = self._state.guilds.values()
         more = {"flags": _CONTENT_LIMITED if settings.content else 0}
         more["guilds"] = sum(it.joined for it in guilds)
         return self("application", bot=name, settings=settings, **more)
@@ -205,7 +206,8 @@ class Objects(Templates):
         """As in GUILD_CREATE. Without the GUILD_PRESENCES intent, the bot is its only member."""
         chats = {name: chat for name, chat in self._state.chats.items() if chat.guild == it.id}
         inside = [one for one in self._state.threads.values() if one.chat in chats]
-        active, bot = [one for one in inside if not one.closed], self.member(it.id, BOT)
+        active = [one for one in inside if not one.closed]
+        bot = self.member(it.id, BOT)
         return self("guild", it=it, bot=bot, chats=chats.values(), active=active)
 
     def place(self, at: Place) -> Json:
@@ -213,7 +215,8 @@ class Objects(Templates):
 
     def channel(self, it: Chat) -> Json:
         """A channel. The bot's permissions are in an overwrite for it."""
-        shape, denied = "dm" if it.kind is Kind.DM else "channel", ~it.permissions & (1 << 50) - 1
+        shape = "dm" if it.kind is Kind.DM else "channel"
+        denied = ~it.permissions & (1 << 50) - 1
         inside = self._state.replies(it.id, None)
         made = self(shape, it=it, last=inside and inside[-1].id, bot=BOT, denied=denied)
         for name, allow, deny in it.overwrites:
@@ -223,7 +226,8 @@ class Objects(Templates):
         return made
 
     def thread(self, it: Thread) -> Json:
-        chat, inside = self._state.chats[it.chat], self._state.replies(it.chat, it.id)
+        chat = self._state.chats[it.chat]
+        inside = self._state.replies(it.chat, it.id)
         more = {"count": len(inside), "people": len(it.members)}
         more["last"] = inside[-1].id if inside else 0
         mine = self("thread_member", it=it, bot=BOT) if BOT in it.members else None
@@ -231,13 +235,15 @@ class Objects(Templates):
 
     def attachment(self, it: File) -> Json:
         """`reference.mdx` (Signed Attachment CDN URLs): only a signed URL works, for some time."""
-        now, path = int(time.time()), f"{self._state.url}/attachments/1/{it.id}/{it.name}"
+        now = int(time.time())
+        path = f"{self._state.url}/attachments/1/{it.id}/{it.name}"
         url = f"{path}?ex={now + 86400:x}&is={now:x}&hm={SIGNED}"
         return self("attachment", it=it, url=url)
 
     def message(self, it: Message, *, event: bool = False) -> Json:
         """A message; in an `event` with the guild and the author's member."""
-        chat, (where, name) = self._state.chats[it.chat], it.reference or (0, 0)
+        chat = self._state.chats[it.chat]
+        (where, name) = it.reference or (0, 0)
         forwards = it.forwarded is not None
         refers = self("reference", chat=chat, type=int(forwards), where=where, name=name)
         made = self(
@@ -263,14 +269,18 @@ class Objects(Templates):
 
     def interaction(self, it: Interaction[int], at: Message | None) -> Json:
         where = self._state.place(it.place)
-        guild, more = where.chat.guild, {"chat": where.chat, "place": self.place(where)}
+        guild = where.chat.guild
+        more = {"chat": where.chat, "place": self.place(where)}
         who = {"member": self.member(guild, it.user)} if guild else {"user": self.user(it.user)}
         made = self("interaction", it=it, bot=BOT, context=int(not guild), message=at, **more)
         return {**made, **who}
 
 
 Place: TypeAlias = peers.Place[Chat, Thread]
-_GUILDS, _GUILD_MESSAGES, _DIRECT_MESSAGES, _CONTENT = 1 << 0, 1 << 9, 1 << 12, 1 << 15
+_GUILDS = 1 << 0
+_GUILD_MESSAGES = 1 << 9
+_DIRECT_MESSAGES = 1 << 12
+_CONTENT = 1 << 15
 _PRIVILEGED = 1 << 1 | 1 << 8 | _CONTENT
 _INTENTS = sum(1 << bit for bit in (*range(17), 20, 21, 24, 25))
 _DAY = 24 * 60 * 60
@@ -335,7 +345,8 @@ class State(GatewayState[Settings, int, Chat, Thread, Message]):
 
     def written(self, at: Place, author: int, text: str = "") -> Message:
         """A new message, which nobody sees yet."""
-        (chat, thread), name = at.ids, self.name()
+        (chat, thread) = at.ids
+        name = self.name()
         made = Message(id=name, chat=chat, thread=thread, author=author, text=text)
         return replace(made, mentions=self.mentioned(text))
 
@@ -350,7 +361,8 @@ class State(GatewayState[Settings, int, Chat, Thread, Message]):
 
     def start_limit(self) -> Json:
         """`events/gateway.mdx` (Session Start Limit Object)"""
-        now, total = asyncio.get_running_loop().time(), self.settings.starts
+        now = asyncio.get_running_loop().time()
+        total = self.settings.starts
         begun = [at for at in self.identified if at > now - _DAY]
         after = round((begun[0] + _DAY - now) * 1000) if begun else 0
         left = max(total - len(begun), 0)
@@ -416,18 +428,21 @@ class State(GatewayState[Settings, int, Chat, Thread, Message]):
 
         In a forum, that is its first message. Elsewhere the platform posts a message about it.
         """
-        name, kind = source.id if source else self.name(), chat.threads or Kind.PUBLIC_THREAD
+        name = source.id if source else self.name()
+        kind = chat.threads or Kind.PUBLIC_THREAD
         thread = Thread(id=name, chat=chat.id, title=title, by=by, kind=kind, members=(by,))
         self.update(thread, "THREAD_CREATE", newly_created=True)
         note = Message(id=self.name(), chat=chat.id, author=by, service=True)
         if source is None:
-            kind, refers = MessageType.THREAD_CREATED, (name, 0)
+            kind = MessageType.THREAD_CREATED
+            refers = (name, 0)
             self.say(replace(note, type=kind, text=title, reference=refers))
         elif chat.kind is Kind.FORUM:
             self.say(replace(source, thread=name))
         else:
             self.change(source, replace(source, flags=source.flags | Flag.HAS_THREAD))
-            kind, refers = MessageType.THREAD_STARTER_MESSAGE, (chat.id, name)
+            kind = MessageType.THREAD_STARTER_MESSAGE
+            refers = (chat.id, name)
             self.say(replace(note, type=kind, thread=name, reference=refers))
         return thread
 

@@ -136,7 +136,8 @@ class FakeAnthropic(StrictFake[Answer]):
         if url.path != "/v1/models":
             raise _Refused("Not Found", 404, "not_found_error")
         self._check_headers(request)
-        limit, after = int(query.pop("limit", "20")), query.pop("after_id", "")
+        limit = int(query.pop("limit", "20"))
+        after = query.pop("after_id", "")
         if query or not 1 <= limit <= 1000 or after not in ("", *self._models):
             raise _Refused("Invalid query parameters")
         rest = self._models[self._models.index(after) + 1 :] if after else self._models

@@ -156,7 +156,8 @@ class FakeGemini(StrictFake[Answer]):
         if url.path != "/v1beta/models":
             raise _Refused("Requested entity was not found.", 404, "NOT_FOUND")
         self._check_key(request)
-        size, begin = int(query.pop("pageSize", "50")), int(query.pop("pageToken", "0"))
+        size = int(query.pop("pageSize", "50"))
+        begin = int(query.pop("pageToken", "0"))
         if query or not 1 <= size <= 1000:
             raise _Refused("Invalid query parameters.")
         listed = [

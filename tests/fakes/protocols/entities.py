@@ -36,7 +36,8 @@ class Formatted(Struct, frozen=True):
     def trimmed(self) -> Formatted:
         """Strip whitespace at both ends, except at the start where an entity covers it."""
         text = self.text.rstrip()
-        end, blank = units(text), len(text) - len(text.lstrip())
+        end = units(text)
+        blank = len(text) - len(text.lstrip())
         kept = [it for it in self.entities if it.offset < end]
         lead = min([blank, *(it.offset for it in kept)])
         moved = (

@@ -37,7 +37,8 @@ class EventStreams(Updates):
     def _hand_over(self) -> None:
         if not self.clients and not self._settings().on_start:
             return
-        taken, self.waiting = self.waiting, []
+        taken = self.waiting
+        self.waiting = []
         for client in self.clients:
             for update in taken:
                 client.put_nowait(update.frame)

@@ -49,7 +49,8 @@ class Hub:
         self._state = state
         self._secret = secret
         self._delivery: asyncio.Task[None] | None = None
-        self.url, self._verify_token = "", ""
+        self.url = ""
+        self._verify_token = ""
         self.is_verified = False
         """Whether the webhook answered the handshake."""
         self.answers: Counter[int] = Counter()
@@ -63,7 +64,9 @@ class Hub:
 
     def subscribe(self, url: str, verify_token: str) -> None:
         """Enter the webhook in the dashboard, and press Verify until it answers."""
-        self.url, self._verify_token, self.is_verified = url, verify_token, False
+        self.url = url
+        self._verify_token = verify_token
+        self.is_verified = False
         self._delivery = self._delivery or asyncio.create_task(self._deliver())
 
     def close(self) -> None:
@@ -115,7 +118,8 @@ class Hub:
             await asyncio.sleep(self._state.settings.retry_seconds)
 
     async def _post(self, updates: Sequence[Update]) -> None:
-        body, waiting = _merged(updates), self._state.updates
+        body = _merged(updates)
+        waiting = self._state.updates
         headers = {"Content_Type": "application/json", "User_Agent": "facebookexternalua"}
         signed = {"X_Hub_Signature_256": signature(self._secret, body)}
         status, _ = await http.request("POST", self.url, body, **headers, **signed)

@@ -15,7 +15,10 @@ from segue.testing.http import Response
 from segue.testing.peers import faults
 from segue.testing.peers.server import Effect
 
-PARSE, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS = -32700, -32600, -32601, -32602
+PARSE = -32700
+INVALID_REQUEST = -32600
+NO_METHOD = -32601
+INVALID_PARAMS = -32602
 _TYPES: dict[type, str] = {
     list: "ARRAY", str: "STRING", int: "NUMBER", float: "NUMBER", bool: "BOOLEAN",
     type(None): "NULL",

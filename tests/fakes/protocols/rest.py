@@ -139,7 +139,8 @@ class RestServer(Server[Settings, AnyState]):
         return self.state.windows.limit * self.state.settings.chat_seconds
 
     async def _answer_bot(self, request: Request) -> Response:
-        response, bucket = await super()._answer_bot(request), self._bucket(request)
+        response = await super()._answer_bot(request)
+        bucket = self._bucket(request)
         limits = self.state.windows.headers(*bucket) if bucket else {}
         headers = {**self.headers, **limits, **response.headers}
         return dataclasses.replace(response, headers=headers)
@@ -173,7 +174,8 @@ class RestServer(Server[Settings, AnyState]):
         if found is None:
             raise self.errors(self.unknown, mistake=True)
         name, call, values = found
-        methods, handler = self.methods(self.state, values), getattr(self.methods, name)
+        methods = self.methods(self.state, values)
+        handler = getattr(self.methods, name)
         arguments, record.parameters = self.routes.arguments(call, handler, values, request)
         effect = functools.partial(handler, methods, **arguments)
         return effect, None if methods.chat is None else str(methods.chat)
@@ -181,12 +183,14 @@ class RestServer(Server[Settings, AnyState]):
 
 def _body(request: Request, field: str) -> tuple[Any, Files]:
     kind = request.headers.get("content-type", "")
-    text, files = request.body, NONE
+    text = request.body
+    files = NONE
     if kind.startswith("multipart/form-data"):
         form = forms.read(request)
         if not field:
             return dict(form.values), form.files
-        text, files = str(form.values.get(field, "{}")).encode(), form.files
+        text = str(form.values.get(field, "{}")).encode()
+        files = form.files
     elif text and kind != "application/json":
         raise Malformed(f"the content type {kind} is not one of those that calls have")
     try:

@@ -51,7 +51,9 @@ def kind(it: Any, known: Mapping[str, Any]) -> Any:
 
 
 def _object(name: str, fields: dict[str, Any], known: Mapping[str, Any]) -> Any:
-    more, base, tag = fields.pop("...", False), fields.pop("+", None), None
+    more = fields.pop("...", False)
+    base = fields.pop("+", None)
+    tag = None
     if len(fields.get("type", ())) == 1:
         [tag] = fields.pop("type")
     made: list[Any] = [

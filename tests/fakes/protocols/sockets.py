@@ -54,7 +54,8 @@ class Pushed(Updates, ABC):
         """Send updates through this connection too, until it is closed."""
         self.sockets.append(socket)
         self.most = max(self.most, self.connections)
-        backlog, self._backlog = self._backlog, []
+        backlog = self._backlog
+        self._backlog = []
         for update, attempt in backlog:
             self._deliver(update, attempt)
         self._pulse.beat()

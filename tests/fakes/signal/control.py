@@ -45,7 +45,8 @@ class Control(peers.Control[State]):
     def user(self, name: str) -> str:
         """Add a user and return their id."""
         no = self.state.number("user")
-        aci, number = f"22222222-0000-4000-8000-{no:012d}", f"+49151{no:08d}9"
+        aci = f"22222222-0000-4000-8000-{no:012d}"
+        number = f"+49151{no:08d}9"
         self.state.users[aci] = User(id=aci, name=name, username=number)
         return aci
 
@@ -88,7 +89,8 @@ class Control(peers.Control[State]):
         mention: str | None = None,
     ) -> str:
         """Send a message and return its timestamp. A mention of a user comes before the text."""
-        state, at = self.state, self.state.time()
+        state = self.state
+        at = self.state.time()
         text = f"{_PLACE} {text}" if mention else text
         mentions = [fill("mention", **who(state.users[mention]))] if mention else None
         stored = tuple(state.add_file(f"{state.number('file')}.bin", it) for it in files)
@@ -98,13 +100,16 @@ class Control(peers.Control[State]):
         if reply_to:
             said = state.message(chat, reply_to)
             quoted = [fill("quoted", it=it) for it in said.files]
-            by, target = who(state.users[said.author]), int(said.newest)
+            by = who(state.users[said.author])
+            target = int(said.newest)
             more["quote"] = fill("quote", target=target, text=said.text, files=quoted, **by)
         state.tell(user, chat, text or None, at=at, **more)
         return message.id
 
     def edit(self, chat: str, message: str, text: str) -> None:
-        state, at, before = self.state, self.state.time(), self.state.message(chat, message)
+        state = self.state
+        at = self.state.time()
+        before = self.state.message(chat, message)
         state.edit(before, replace(before, text=text, newest=str(at)))
         files = attached(before.files)
         state.tell(before.author, chat, text, at=at, edits=before.newest, files=files)

@@ -78,7 +78,8 @@ class Methods:
 
     async def finish_link(self, it: Any) -> Json:
         """Wait for the phone, as long as the link is valid."""
-        state, uri = self._state, it.deviceLinkUri
+        state = self._state
+        uri = it.deviceLinkUri
         check(uri, "Missing deviceLinkUri.")
         check(uri in state.links, "Unknown device link uri.")
         await state.pulse.until(lambda: bool(state.links.get(uri)), 60.0)
@@ -91,7 +92,9 @@ class Methods:
     # Messages
 
     def send(self, it: Any) -> Json:
-        text, chat, state = it.message or "", self._target(it), self._state
+        text = it.message or ""
+        chat = self._target(it)
+        state = self._state
         files = [_upload(uri) for uri in it.attachment or ()]
         styles = tuple(_style(style, text) for style in it.textStyle or ())
         check(text or files, "Sending empty message is not allowed")
@@ -140,14 +143,16 @@ class Methods:
     def _delivered(self, chat: Chat) -> Json:
         """The result of sending to that chat, with one entry per member. Raises RpcRefuse if it
         failed for all of them: SendMessageResults.hasSuccess."""
-        state, settings = self._state, self._state.settings
+        state = self._state
+        settings = self._state.settings
         if (wait := state.wait(chat.id, settings.per_second, settings.chat_seconds, burst=1)) > 0:
             seconds = round(wait) + 1
             chat = replace(chat, failure=Failure.RATE_LIMIT, failing=(), seconds=seconds)
         if not settings.network:
             chat = replace(chat, failure=Failure.NETWORK, failing=())
         members = chat.members or (chat.id,)
-        at, results = state.time(), [self._result(chat, it) for it in members]
+        at = state.time()
+        results = [self._result(chat, it) for it in members]
         if chat.failure is not None and {*members} <= {*(chat.failing or members)}:
             raise unsent(chat.failure, results, at)
         return {"timestamp": at, "results": results}

@@ -105,7 +105,10 @@ class Shown(peers.Shown[str, Message, Thread], frozen=True, kw_only=True):
     """The addresses that a phone can scan now."""
 
 
-USER, IO, UNTRUSTED, RATE_LIMIT = -1, -3, -4, -5
+USER = -1
+IO = -3
+UNTRUSTED = -4
+RATE_LIMIT = -5
 _UNSENT = {
     Failure.IDENTITY: (UNTRUSTED, " due to untrusted identities"),
     Failure.RATE_LIMIT: (RATE_LIMIT, " due to rate limiting"),
@@ -197,7 +200,9 @@ class State(peers.State[Settings, str, Chat, Thread, Message]):
     ) -> None:
         """Queue an event with a message of a user, unless the bot is not in the chat. What another
         device of the account sends is a sync message."""
-        where, by, at = self.chats[chat], self.users[user], at or self.time()
+        where = self.chats[chat]
+        by = self.users[user]
+        at = at or self.time()
         if not where.joined:
             return
         group = fill("group", it=where) if where.kind is Kind.GROUP else None

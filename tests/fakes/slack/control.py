@@ -48,7 +48,8 @@ class Control(peers.Control[State]):
 
     def chat(self, kind: Kind, members: Sequence[str], *, name: str = "general") -> str:
         """Add a conversation with the bot and return its id. A user has only one `Kind.IM`."""
-        letter, chats = {Kind.IM: "D", Kind.MPIM: "G"}.get(kind, "C"), self.state.chats
+        letter = {Kind.IM: "D", Kind.MPIM: "G"}.get(kind, "C")
+        chats = self.state.chats
         for known in chats.values():
             if (known.kind, kind, known.members) == (Kind.IM, Kind.IM, tuple(members)):
                 return known.id
@@ -64,7 +65,8 @@ class Control(peers.Control[State]):
         self, user: str, chat: str, *, archived: bool = False, joined: bool = True, error: str = ""
     ) -> None:
         """Archive the chat, remove or invite the bot, or refuse its messages with this error."""
-        before, status = self.state.chats[chat], Status.MEMBER if joined else Status.LEFT
+        before = self.state.chats[chat]
+        status = Status.MEMBER if joined else Status.LEFT
         at = replace(before, archived=archived, status=status, restriction=error)
         self.state.chats[chat] = at
         if joined != before.joined:
@@ -84,7 +86,8 @@ class Control(peers.Control[State]):
     ) -> str:
         """Send a message and return its `ts`. `<@U1>` in the text is a mention. In another `team`,
         the id `user` is that of another person. Without a team, Slack does not say whose it is."""
-        state, message = self.state, self._written(user, chat, text, thread)
+        state = self.state
+        message = self._written(user, chat, text, thread)
         message = replace(message, team=team)
         stored = tuple(state.add_file(state.name("F"), it) for it in files)
         subtype = "bot_message" if state.users[user].bot else "file_share" if files else ""
@@ -105,7 +108,8 @@ class Control(peers.Control[State]):
 
         It has no text itself: slack-go pull request 282, java-slack-sdk issue 1179.
         """
-        them, ts = self.state.users[author], self.state.ts()
+        them = self.state.users[author]
+        ts = self.state.ts()
         shared = fill("share", author=them, text=blocks.typed(text), ts=ts)
         message = self._written(user, chat, "", thread)
         return self.state.say(replace(message, attachments=(shared,))).id
@@ -139,7 +143,8 @@ class Control(peers.Control[State]):
 
     def press(self, user: str, chat: str, message: str, label: str, team: str = TEAM) -> str:
         """Press the button with that label, and return the trigger id."""
-        state, found = self.state, self.state.message(chat, message)
+        state = self.state
+        found = self.state.message(chat, message)
         if (button := blocks.buttons(found.blocks).get(label)) is None:
             raise mistake(f"there is no button {label!r} to press")
         where = {name: it for name, it in fill("container", it=found).items() if it}
@@ -152,14 +157,17 @@ class Control(peers.Control[State]):
         return self._interact(SLASH, "command", user, chat, command=command, text=text)
 
     def _interact(self, kind: str, shape: str, user: str, chat: str, **more: object) -> str:
-        state, trigger = self.state, self.state.name("trigger")
+        state = self.state
+        trigger = self.state.name("trigger")
         who = {"user": state.users[user], "chat": state.chats[chat]}
         state.envelopes.put(kind, fill(shape, trigger=trigger, **who, **more))
         return trigger
 
     def assist(self, user: str) -> str:
         """Open the assistant, and return its thread's `ts`."""
-        state, chat, title = self.state, self.chat(Kind.IM, [user]), "New Assistant Thread"
+        state = self.state
+        chat = self.chat(Kind.IM, [user])
+        title = "New Assistant Thread"
         root = Message(id=state.ts(), chat=chat, author=BOT.id, text=title, fallback=title)
         state.keep(replace(root, subtype="assistant_app_thread"))
         state.threads[chat, root.id] = Thread(id=root.id, chat=chat, title=title, by=user)

@@ -49,7 +49,8 @@ from tests.fakes.slack.state import (
 )
 
 METHODS = rpc.table(Path(__file__).with_name("methods.json"), always="team_id")  # Bolt adds it
-_SPLIT, _TRUNCATED = 4_000, 40_000
+_SPLIT = 4_000
+_TRUNCATED = 40_000
 _PAGE = 999
 
 
@@ -70,7 +71,8 @@ class Methods:
 
     def post(self, it: Any) -> Json:
         """Slack splits a long text without blocks, and then the bot cannot edit it: recorded."""
-        chat, content = self._state.writable(it.channel, it.thread_ts), _content(it, it.blocks)
+        chat = self._state.writable(it.channel, it.thread_ts)
+        content = _content(it, it.blocks)
         if len(it.text or "") > _SPLIT and not it.blocks:
             self._state.errors.append(f"chat.postMessage: text of over {_SPLIT} characters")
         preview = bool(it.unfurl_links or it.unfurl_media in (None, True))
@@ -80,7 +82,8 @@ class Methods:
     def _say(self, chat: Chat, thread: Ts, **more: Any) -> Message:
         """Slack posts a reply to a root that is gone in the channel, without an error: slack-go
         issue 1571, langchain-ai/open-swe pull request 2753. A tombstone is a root like others."""
-        state, settings = self._state, self._state.settings
+        state = self._state
+        settings = self._state.settings
         if (chat.id, thread) in state.deleted:
             thread = None
         if thread and state.message(chat.id, thread, "thread_not_found").thread is not None:
@@ -92,7 +95,8 @@ class Methods:
 
     def update(self, it: Any) -> Json:
         """Text alone leaves the blocks as they are, and empty metadata removes it."""
-        state, before = self._state, self._own(it, "cant_update_message")
+        state = self._state
+        before = self._own(it, "cant_update_message")
         check(not state.chats[before.chat].archived, "is_inactive")
         check(not self._streams(before), "streaming_state_conflict")
         check(len(it.text or "") <= _SPLIT, "msg_too_long")
@@ -153,7 +157,8 @@ class Methods:
 
     def info(self, it: Any) -> Json:
         chat = self._state.chat(it.channel, "read")
-        shape, private = "im" if chat.kind is Kind.IM else "channel", chat.kind is not Kind.CHANNEL
+        shape = "im" if chat.kind is Kind.IM else "channel"
+        private = chat.kind is not Kind.CHANNEL
         members = {"num_members": len(chat.members) + 1} if it.include_num_members else {}
         more = {"private": private, "mpim": chat.kind is Kind.MPIM, "user": chat.members[0]}
         return {"channel": fill(shape, it=chat, **more) | members}
@@ -168,7 +173,8 @@ class Methods:
     def history(self, it: Any) -> Json:
         """Newest first, without replies. With `oldest` alone, the first page has those closest to
         it, as the page of channels.history said, which this replaced."""
-        chat, every = self._state.chat(it.channel, "history").id, self._state.messages.values()
+        chat = self._state.chat(it.channel, "history").id
+        every = self._state.messages.values()
         top = [one for one in every if not one.thread or one.subtype == "thread_broadcast"]
         newest_first = it.latest is not None or it.oldest is None
         return self._page([one for one in top if one.chat == chat], it, newest_first=newest_first)
@@ -182,7 +188,9 @@ class Methods:
     def _page(
         self, every: Sequence[Message], it: Any, *root: Message, newest_first: bool = False
     ) -> Json:
-        settings, start, end = self._state.settings, it.oldest or "", it.latest or "9"
+        settings = self._state.settings
+        start = it.oldest or ""
+        end = it.latest or "9"
         pace = Pace("history", settings.page_seconds, 1)
         if settings.page_seconds and (wait := self._state.meter.wait(pace)) > 0:
             raise too_often(wait)
@@ -218,18 +226,21 @@ class Methods:
 
     def complete_upload(self, it: Any) -> Json:
         """The answer does not name the message. With a comment, the blocks are ignored."""
-        state, chat = self._state, self._state.writable(it.channel_id or it.channels, it.thread_ts)
+        state = self._state
+        chat = self._state.writable(it.channel_id or it.channels, it.thread_ts)
         if (uploads := state.uploads.take([str(one.get("id")) for one in it.files])) is None:
             raise Refuse("file_not_found")
         files = tuple(state.add_file(file, upload) for file, upload in uploads.items())
-        comment, blocks = it.initial_comment or "", () if it.initial_comment else it.blocks or ()
+        comment = it.initial_comment or ""
+        blocks = () if it.initial_comment else it.blocks or ()
         shown = _blocks(blocks) | _text(kit.displayed(blocks) if blocks else comment)
         self._say(chat, it.thread_ts, **shown, files=files, subtype="file_share")
         return {"files": [{"id": one["id"], "title": one.get("title", "")} for one in it.files]}
 
     def file_info(self, it: Any) -> Json:
         """Its `shares` name the message with the file."""
-        state, every = self._state, self._state.messages.values()
+        state = self._state
+        every = self._state.messages.values()
         one = next((one for one in every if it.file in [file.id for file in one.files]), None)
         if one is None:
             raise Refuse("file_not_found")
@@ -292,7 +303,8 @@ class Server(peers.Server[Settings, State]):
         return dataclasses.replace(response, status=status, headers=headers)
 
     def parse(self, request: Request, record: Record) -> tuple[Effect, str | None]:
-        methods, match = Methods(self.state), _TARGET.fullmatch(request.target)
+        methods = Methods(self.state)
+        match = _TARGET.fullmatch(request.target)
         kind, name = (match[1], match[2]) if match is not None else ("login", "")
         _, _, token = request.headers.get("authorization", "").partition("Bearer ")
         record.method = name if kind == "api" else kind
@@ -309,8 +321,10 @@ class Server(peers.Server[Settings, State]):
     def _call(
         self, methods: Methods, token: str, request: Request, record: Record
     ) -> tuple[Effect, str | None]:
-        name, settings = record.method, self.state.settings
-        app, called = name.startswith("apps."), METHODS.get(name)
+        name = record.method
+        settings = self.state.settings
+        app = name.startswith("apps.")
+        called = METHODS.get(name)
         if called is None or name in settings.missing:
             raise Refuse("unknown_method", mistake=called is None)
         declared, taken = called

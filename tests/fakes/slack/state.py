@@ -206,7 +206,8 @@ class Envelopes(Pushed):
             self.names.add(str(msgspec.json.decode(frame, type=dict[str, Any]).get("envelope_id")))
 
     def patience(self, update: Update) -> tuple[float, Sequence[float]]:
-        settings, again = self._state.settings, _opened(update)["type"] == EVENT
+        settings = self._state.settings
+        again = _opened(update)["type"] == EVENT
         return settings.ack_seconds, settings.retry_seconds if again else ()
 
     def gave_up(self, update: Update) -> None:
@@ -315,7 +316,8 @@ class State(peers.State[Settings, str, Chat, Thread, Message]):
 
     def wire(self, message: Message, *, metadata: bool = False) -> Json:
         """A message as in histories and events, without what is empty."""
-        author, replies = self.users[message.author], self.replies(message.chat, message.id)
+        author = self.users[message.author]
+        replies = self.replies(message.chat, message.id)
         root = self.messages.get((message.chat, message.thread or ""))
         made = fill(
             "message",
@@ -341,7 +343,8 @@ class State(peers.State[Settings, str, Chat, Thread, Message]):
 
     def say(self, message: Message) -> Message:
         """Show the message, and tell the bot, also of its own messages."""
-        where, chat = (message.chat, message.thread or ""), self.chats[message.chat]
+        where = (message.chat, message.thread or "")
+        chat = self.chats[message.chat]
         if message.thread is not None and where not in self.threads:
             root = self.message(*where, "thread_not_found")
             thread = Thread(id=root.id, chat=chat.id, title=root.text, by=root.author)
@@ -365,7 +368,8 @@ class State(peers.State[Settings, str, Chat, Thread, Message]):
         """Delete the message. A root with replies becomes a tombstone, below which the thread goes
         on: it is not locked (hackclub/toriel pull request 238). The tombstone is deleted with the
         last reply (slack-edge pull request 10)."""
-        where, previous = (message.chat, message.id), self.wire(message)
+        where = (message.chat, message.id)
+        previous = self.wire(message)
         if self.replies(*where):
             text = "This message was deleted."
             gone = Message(id=message.id, chat=message.chat, author=SLACKBOT.id, text=text, team="")

@@ -82,7 +82,8 @@ class Control(peers.Control[State]):
         state = self.state
         state.chats[after.id] = after
         who = {"chat": objects.chat(state, after), "from": objects.user(state.user(by))}
-        old, new = objects.member(state, before), objects.member(state, after)
+        old = objects.member(state, before)
+        new = objects.member(state, after)
         change = {"date": int(time.time()), "old_chat_member": old, "new_chat_member": new}
         state.tell("my_chat_member", {**who, **change})
 
@@ -94,7 +95,8 @@ class Control(peers.Control[State]):
         kind = Kind.FORUM if topics else Kind.SUPERGROUP
         after = replace(before, id=self.state.chat_id(kind), kind=kind)
         self.state.chats[after.id] = after
-        owner, service = before.members[0], self.state.service
+        owner = before.members[0]
+        service = self.state.service
         self._tell(service(before, owner, {"migrate_to_chat_id": after.id}))
         self._tell(service(after, owner, {"migrate_from_chat_id": before.id}))
         self.state.chats[before.id] = replace(before, became=after.id)
@@ -117,7 +119,8 @@ class Control(peers.Control[State]):
         """Send a message and return its id. With a file, the text is its caption. Several files
         become several messages of one album: a new one, or `album`. Text that starts with / is
         marked as a command. `forwarded_from` is the user who wrote the message first."""
-        state, at = self.state, self.state.chat(chat)
+        state = self.state
+        at = self.state.chat(chat)
         place = state.beside(at, reply_to) if thread is None else state.place(at, thread, user)
         if len(files) > 1 and not album:
             album = str(state.number("album", 13_000_000_001))

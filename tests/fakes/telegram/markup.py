@@ -66,7 +66,9 @@ class _Tag(NamedTuple):
 
 def parse_html(source: str) -> Formatted:
     """Return the text and its entities. Raises Refuse with Telegram's error text."""
-    text, tags, entities = "", list[_Tag](), list[Entity]()
+    text = ""
+    tags = list[_Tag]()
+    entities = list[Entity]()
     for token in _TOKEN.finditer(source):
         at = f"at byte offset {len(source[: token.start()].encode())}"
         if token["name"] is None:
@@ -102,7 +104,8 @@ def _end(token: re.Match[str], at: str, tags: list[_Tag]) -> _Tag:
         raise _refuse(f"Unexpected end tag {at}")
     if not token["end"] or token["attributes"]:
         raise _refuse(f"Unclosed end tag {at}")
-    tag, name = tags.pop(), token["name"].lower()
+    tag = tags.pop()
+    name = token["name"].lower()
     if name not in ("", tag.name):
         raise _refuse(f'Unmatched end tag {at}, expected "</{tag.name}>", found "</{name}>"')
     return tag

@@ -38,7 +38,8 @@ def user(it: User[int]) -> Json:
 
 def me(state: State) -> Json:
     """#getme: the user, with the fields that only this method returns."""
-    reads, topics = state.settings.reads_all, state.settings.topics
+    reads = state.settings.reads_all
+    topics = state.settings.topics
     more = {"can_read_all_group_messages": reads, "has_topics_enabled": topics}
     return {**user(state.users[state.bot]), **_ME, **more}
 

@@ -103,7 +103,8 @@ class Methods:
     ) -> list[Raw]:
         """An offset permanently confirms all updates with smaller ids. Only one poll runs at a
         time. `allowed_updates` selects the types of update that are queued from now on."""
-        state, updates = self._state, self._state.updates
+        state = self._state
+        updates = self._state.updates
         if state.settings.webhook:
             raise Refuse(409, _WEBHOOK_SET)
         if allowed_updates is not None:
@@ -194,7 +195,8 @@ class Methods:
         parse_mode: Mode = None,
     ) -> Json:
         """#sending-files"""
-        chat, more = self._state.writable(chat_id), _caption(caption, parse_mode)
+        chat = self._state.writable(chat_id)
+        more = _caption(caption, parse_mode)
         if not document.content:
             raise bad("file must be non-empty")
         if len(document.content) > LARGEST_FILE:
@@ -209,7 +211,8 @@ class Methods:
         message_thread_id: int | None = None,
         parse_mode: Mode = None,
     ) -> Json:
-        size, most = len(photo.content), 10 * MEGABYTE
+        size = len(photo.content)
+        most = 10 * MEGABYTE
         if size > most:
             limit = f"the maximum size is {most} bytes"
             raise bad(f"file of size {size} bytes is too big for a photo; {limit}")
@@ -219,7 +222,8 @@ class Methods:
         return self.send_document(chat_id, photo, caption, message_thread_id, parse_mode)
 
     def _post(self, chat: Chat, thread: int | None, **more: Any) -> Json:
-        state, settings = self._state, self._state.settings
+        state = self._state
+        settings = self._state.settings
         thread, topic = state.place(chat, thread, state.bot)
         wait = state.wait(chat.id, settings.per_second, settings.chat_seconds, burst=5)
         if wait > 0:
@@ -274,7 +278,8 @@ class Methods:
         parse_mode: Mode = None,
         reply_markup: Keyboard = _NO_BUTTONS,
     ) -> Json:
-        before, more = self._own(chat_id, message_id, "caption"), _caption(caption, parse_mode)
+        before = self._own(chat_id, message_id, "caption")
+        more = _caption(caption, parse_mode)
         return self._change(before, buttons=_buttons(reply_markup), **more)
 
     def _own(self, chat_id: ChatId, name: int, kind: str) -> Message:
@@ -418,7 +423,8 @@ class Server(peers.Server[Settings, State]):
         file, name = self._authorized(request)
         methods = Methods(self.state)
         if file:
-            record.method, record.parameters = "download", {"file_path": name}
+            record.method = "download"
+            record.parameters = {"file_path": name}
             return functools.partial(methods.download, name), None
         record.method = name
         if (method := METHODS.get(name.lower())) is None:

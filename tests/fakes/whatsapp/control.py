@@ -134,7 +134,8 @@ class Control(peers.Control[State]):
     def _written(self, user: str, text: str, reply_to: str | None, at: int | None) -> Message:
         if user not in self.state.users:
             raise refuse.invalid(f"there is no user {user}")
-        name, date = self.state.wamid(user), int(time.time()) if at is None else at
+        name = self.state.wamid(user)
+        date = int(time.time()) if at is None else at
         it = Message(id=name, chat=user, author=user, text=text, date=date)
         return replace(it, reply_to=reply_to)
 

@@ -57,14 +57,16 @@ class Methods(RestMethods[State]):
 
     def post(self, body: Json) -> Json:
         """A message, or a read mark."""
-        is_mark, to = "status" in body, str(body.get("to", NUMBER)).removeprefix("+")
+        is_mark = "status" in body
+        to = str(body.get("to", NUMBER)).removeprefix("+")
         check(to.isdecimal() and 5 <= len(to) <= 15, 131009, details=f"{to} is no phone number")
         if wrong := shapes.flaw(body, _SHAPES["Read" if is_mark else "Sent"]):
             raise refuse.invalid(wrong)
         return self._mark_read(body) if is_mark else self._send(body)
 
     def _mark_read(self, body: Json) -> Json:
-        state, name = self._state, body["message_id"]
+        state = self._state
+        name = body["message_id"]
         check(name in state.received, 131009, details="The message was not received")
         indicator = body.get("typing_indicator")
         check(indicator in (None, {"type": "text"}), 131009, details="typing_indicator")
@@ -74,7 +76,9 @@ class Methods(RestMethods[State]):
 
     def _send(self, body: Json) -> Json:
         """Accept a message. Whether it arrives is said later, by a status."""
-        state, settings, kind = self._state, self._state.settings, body["type"]
+        state = self._state
+        settings = self._state.settings
+        kind = body["type"]
         to = body["to"].removeprefix("+")
         check(to != NUMBER, 131021)
         check(not settings.policy, settings.policy)
@@ -89,7 +93,9 @@ class Methods(RestMethods[State]):
 
     def _arrive(self, message: Message) -> None:
         """Show the message to its user, or report why it cannot be shown."""
-        state, settings, to = self._state, self._state.settings, message.chat
+        state = self._state
+        settings = self._state.settings
+        to = message.chat
         closed = time.time() - state.heard.get(to, 0.0) > settings.window_seconds
         if to not in state.users or to in state.blocked:
             state.fail(message, 131026)
@@ -140,9 +146,11 @@ class Methods(RestMethods[State]):
     # Files
 
     def upload(self, body: Json, files: Files) -> Json:
-        file, kind = files["file"], body["type"]
+        file = files["file"]
+        kind = body["type"]
         known = {it: most for most, them in MEDIA.values() for it in them}
-        types, given = ", ".join(known), f"Received file of type '{file.media_type}'."
+        types = ", ".join(known)
+        given = f"Received file of type '{file.media_type}'."
         text = f"Param file must be a file with one of the following types: {types}. {given}"
         check(kind in known and file.media_type == kind, 100, details=text)
         check(0 < len(file.content) <= known[kind], 100, details="File size exceeds the limit")
@@ -164,7 +172,8 @@ class Methods(RestMethods[State]):
     # The number
 
     def get_number(self, fields: str = "display_phone_number,verified_name") -> Json:
-        hub, wanted = self._state.hub, {"id", *fields.split(",")}
+        hub = self._state.hub
+        wanted = {"id", *fields.split(",")}
         configuration = {"application": hub.url} if hub.is_verified else None
         whole = fill("number", it=self._state.users[PHONE], configuration=configuration)
         for it in wanted - whole.keys():

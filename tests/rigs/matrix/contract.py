@@ -94,7 +94,8 @@ class AnnaOnMatrix(FakeRig):
 
     async def join(self, at: Place) -> None:
         """The bot leaves, and is invited again."""
-        bot, room = self.driver.bot, quote(at.chat)
+        bot = self.driver.bot
+        room = quote(at.chat)
         await bot.call("POST", f"/rooms/{room}/leave", {})
         await self.user.call("POST", f"/rooms/{room}/invite", {"user_id": bot.id})
 

@@ -6,7 +6,10 @@ from typing import Any
 
 from segue.testing.contract.malformed import Path, Specimen
 
-ROOM, ANNA, BOT, ID = "!room:segue.test", "@anna:segue.test", "@bot:segue.test", "$1"
+ROOM = "!room:segue.test"
+ANNA = "@anna:segue.test"
+BOT = "@bot:segue.test"
+ID = "$1"
 MESSAGE: dict[str, Any] = {
     "type": "m.room.message", "sender": ANNA, "event_id": ID, "origin_server_ts": 1790000000000,
     "content": {"msgtype": "m.text", "body": "hello", "m.mentions": {}}, "unsigned": {"age": 7},

@@ -64,7 +64,9 @@ class AnnaOnSignal(FakeRig):
         if shape == Shape.GROUP:
             chat = await self.driver.chat(Kind.GROUP, [self.anna])
         elif shape == Shape.SELF:
-            chat, self.anna, self.name = ME.id, ME.id, ME.name
+            chat = ME.id
+            self.anna = ME.id
+            self.name = ME.name
         else:
             self.anna = await self.driver.user(self.name)
             chat = await self.driver.chat(Kind.DM, [self.anna])
@@ -99,7 +101,8 @@ class AnnaOnSignal(FakeRig):
     # Anna
 
     async def say(self, at: Place, text: str, files: Sequence[File] = (), **more: Any) -> str:
-        anna, sent = self._annas[at.chat], uploads(files)
+        anna = self._annas[at.chat]
+        sent = uploads(files)
         said = await self.driver.say(anna, at.chat, text, files=sent, **more)
         self._said[said] = at.chat
         return said

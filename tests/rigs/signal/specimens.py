@@ -7,7 +7,8 @@ from typing import Any
 from segue.testing.contract.malformed import Path, Specimen
 from tests.fakes.signal import ME, NUMBER
 
-ANNA, AT = "22222222-0000-4000-8000-000000000009", 1_790_000_000_000
+ANNA = "22222222-0000-4000-8000-000000000009"
+AT = 1_790_000_000_000
 GROUP = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 DATA: dict[str, Any] = {
     "timestamp": AT, "message": "status", "expiresInSeconds": 0, "viewOnce": False,

@@ -107,7 +107,8 @@ class AnnaOnSlack(FakeRig):
         return await self.driver.command(self._annas[at.chat], at.chat, COMMAND, text[1:])
 
     async def forward(self, at: Place, author: str, text: str) -> str:
-        them, anna = await self.driver.user(author), self._annas[at.chat]
+        them = await self.driver.user(author)
+        anna = self._annas[at.chat]
         said = await self.driver.share(anna, at.chat, them, text, at.thread)
         self._chats[said] = at.chat
         return said

@@ -8,7 +8,10 @@ from typing import Any
 
 from segue.testing.contract.malformed import Path, Specimen
 
-CHANNEL, ANNA, BOT, TS = "C0100000009", "U0100000009", "U0100000000", "1790000000.000005"
+CHANNEL = "C0100000009"
+ANNA = "U0100000009"
+BOT = "U0100000000"
+TS = "1790000000.000005"
 FRAMES: dict[str, dict[str, Any]] = json.loads(File(__file__).with_suffix(".json").read_text())
 MESSAGE, FILE, EDITED, PRESS, COMMAND = FRAMES.values()
 IN_MESSAGE: tuple[Path, ...] = (("channel",), ("user",), ("ts",), ("type",))

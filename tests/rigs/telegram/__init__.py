@@ -15,7 +15,8 @@ from tests.rigs.base import File, Kind, Message, PlatformRig
 
 BOT = f"@{telegram.Settings().username}"
 _ADAPTER = "segue.platforms.telegram.adapter.TelegramAdapter"
-_DM, _DM_WITHOUT = "a direct message with topics", "a direct message without topics"
+_DM = "a direct message with topics"
+_DM_WITHOUT = "a direct message without topics"
 
 
 @dataclass(frozen=True, slots=True)

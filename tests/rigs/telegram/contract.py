@@ -72,7 +72,8 @@ class AnnaOnTelegram(FakeRig):
             self.anna = str(await self.driver.user(self.name))
             chat = await self.driver.private(int(self.anna), topics=shape == Shape.TOPICS)
         else:
-            kind, manage = KINDS[Shape(shape)], shape == Shape.FORUM
+            kind = KINDS[Shape(shape)]
+            manage = shape == Shape.FORUM
             chat = await self.driver.chat(kind, [int(self.anna)], manage_topics=manage)
         self._annas[chat] = int(self.anna)
         return Place(str(chat))

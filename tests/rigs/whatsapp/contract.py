@@ -51,7 +51,8 @@ class AnnaOnWhatsApp(FakeRig):
 
     def made(self, *, silence: float = 20.0, **values: str) -> WhatsAppAdapter:
         """An adapter with these settings, which does not wait for updates that were overtaken."""
-        peer, known = self._peer, {"phone": PHONE, "app_secret": APP_SECRET}
+        peer = self._peer
+        known = {"phone": PHONE, "app_secret": APP_SECRET}
         known |= {"token": peer.token, "url": peer.url, **values}
         given = {name: Secret(value, "test") for name, value in known.items()}
         settings = PlatformSettings(platform=Platform.WHATSAPP, values=given)
