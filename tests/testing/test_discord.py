@@ -111,7 +111,8 @@ async def connected(peer: Peer, bot: Bot) -> AsyncGenerator[None]:
         ready.cancel()
         await bot.close()
         await asyncio.gather(running, return_exceptions=True)
-        Route.BASE, DiscordWebSocket.DEFAULT_GATEWAY = before, gateway
+        Route.BASE = before
+        DiscordWebSocket.DEFAULT_GATEWAY = gateway
 
 
 @contextlib.asynccontextmanager
@@ -343,7 +344,8 @@ async def test_requests_that_are_not_documented_are_refused_and_recorded() -> No
 async def test_without_the_intent_only_messages_for_the_bot_have_content() -> None:
     async with serving(Settings(content=False)) as peer, peer.driver() as driver:
         anna = await driver.user("Anna")
-        chat, dm = await driver.chat(Kind.TEXT, [anna]), await driver.dm(anna)
+        chat = await driver.chat(Kind.TEXT, [anna])
+        dm = await driver.dm(anna)
         bot = Bot(content=False)
         async with connected(peer, bot):
             for where, text in (

@@ -200,7 +200,8 @@ async def test_refused_markup_is_sent_as_plain_text() -> None:
 
 async def test_a_second_poll_ends_the_first_and_loses_its_connection() -> None:
     async with stage() as at:
-        first, second = await at.adapter(), await at.adapter()
+        first = await at.adapter()
+        second = await at.adapter()
         async with listening(first) as one, listening(second) as two:
             waiting = asyncio.ensure_future(one.next())
             await at.driver.until(lambda shown: shown.calls.get("updates") == 1)

@@ -64,7 +64,8 @@ async def serving(handler: Handler, bound: socket.socket | None = None) -> Async
     are closed, including those that are only just accepted.
     """
     # asyncio's own server does not know a connection until some time after accepting it.
-    loop, listener = asyncio.get_running_loop(), bound or bind()
+    loop = asyncio.get_running_loop()
+    listener = bound or bind()
     tasks: dict[asyncio.Task[None], socket.socket] = {}
 
     def accept() -> None:

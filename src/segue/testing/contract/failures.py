@@ -138,7 +138,8 @@ class FailureContract(Contract):
         self, rig: RemoteRig, trouble: Trouble
     ) -> None:
         require_lookup(rig)
-        bad, good = await rig.place(rig.usual), await rig.place(rig.usual)
+        bad = await rig.place(rig.usual)
+        good = await rig.place(rig.usual)
         await rig.break_lookups(bad, trouble, times=1_000)
         async with contextlib.aclosing(PatientEar(rig.adapter)) as ear:
             await rig.say(bad, "Can you read this?")

@@ -83,7 +83,8 @@ class InboundContract(Contract):
         async with listening(rig.adapter) as ear:
             message = await rig.say(at, "helo")
             await rig.edit(message, "hello")
-            first, second = await ear.next(), await ear.next()
+            first = await ear.next()
+            second = await ear.next()
             assert (second.kind, second.text) == (InboundKind.EDIT, "hello")
             assert second.message_id == first.message_id == message
             assert second.update_id != first.update_id

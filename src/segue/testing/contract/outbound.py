@@ -153,7 +153,8 @@ class OutboundContract(Contract):
             thread = await rig.adapter.create_handoff_thread(home, "Moving in", key="1") or home
             await rig.adapter.send(thread, part("I am here."), key="2")
             receipt = await rig.adapter.send_file(thread, file, part("Look."), key="3")
-            [here], [seen] = await rig.seen("I am here."), await rig.seen("Look.")
+            [here] = await rig.seen("I am here.")
+            [seen] = await rig.seen("Look.")
             assert seen.place == here.place
             if Feature.CAPTION_EDITS in rig.lacks:
                 failed = await failure(rig.adapter.edit(thread, receipt, part("Look again.")))

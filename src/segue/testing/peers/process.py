@@ -113,7 +113,8 @@ def _process(package: str, arguments: list[str]) -> Generator[tuple[str, str]]:
     with process:
         assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018
         try:
-            url, control = process.stdout.readline().strip(), process.stdout.readline().strip()
+            url = process.stdout.readline().strip()
+            control = process.stdout.readline().strip()
             if not control:
                 raise RuntimeError(f"{package} did not start")
             yield url, control

@@ -140,7 +140,9 @@ class Server(ABC, Generic[Settings, AnyState]):
         if request.headers.get("upgrade", "").lower() == "websocket":
             serve = functools.partial(self.connect, target=request.target)
             return websocket.upgrade(request, serve)
-        state, record, status = self.state, Record(), 0
+        state = self.state
+        record = Record()
+        status = 0
         try:
             response = await self._respond(state, request, record)
             status = response.status
@@ -150,9 +152,11 @@ class Server(ABC, Generic[Settings, AnyState]):
                 state.errors.append(f"{record.method}: {refuse}")
             record.description = str(refuse)
             state.refusals.append(record.description)
-            response, status = refuse.response, refuse.response.status
+            response = refuse.response
+            status = refuse.response.status
         except Garble:
-            response, status = _GARBLED, _GARBLED.status
+            response = _GARBLED
+            status = _GARBLED.status
         finally:
             self._note(state, record, status)
         return response

@@ -183,7 +183,8 @@ class State(Generic[Settings, Id, AnyChat, AnyThread, AnyMessage]):
     def edit(self, before: AnyMessage, after: AnyMessage) -> AnyMessage:
         """Replace a message by its new version."""
         earlier = (*before.earlier, before.text)
-        now, date = time.monotonic(), int(time.time())
+        now = time.monotonic()
+        date = int(time.time())
         return self.keep(replace(after, earlier=earlier, edited=date, at=now))
 
     def keep(self, message: AnyMessage) -> AnyMessage:

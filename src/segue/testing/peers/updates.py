@@ -86,7 +86,8 @@ class Updates:
         self._held = self._held or []
 
     def release(self, *, backwards: bool) -> None:
-        held, self._held = self._held or [], None
+        held = self._held or []
+        self._held = None
         for make in reversed(held) if backwards else held:
             self.add(make)
 
