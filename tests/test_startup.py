@@ -185,7 +185,7 @@ def test_an_adapter_needs_the_libraries_of_its_platform_alone(
     call = (
         "found, server = connections.load_adapters(config.load(), None)\n"
         f"    assert [adapter.platform for adapter in found] == [{platform.value!r}]\n"
-        "    assert not isinstance(found[0], connections.Absent), found[0]"
+        "    assert not isinstance(found[0], connections.UnavailableAdapter), found[0]"
     )
     run(
         watched(setup, call, file),

@@ -1,10 +1,9 @@
-"""Events that a platform sends once: kept until they are recorded, and read again after a break."""
+"""Messages of an absence, which are read from histories."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -13,7 +12,7 @@ import pytest
 from segue.core.address import Address, ChatType, Platform, Sender
 from segue.core.errors import ConnectFailed
 from segue.platforms import backlog
-from segue.platforms.backlog import Backlog, BacklogPage, CatchUp, Events
+from segue.platforms.backlog import Backlog, BacklogPage, CatchUp
 from segue.platforms.base import Inbound, InboundKind
 from segue.platforms.errors import Failures, Lost, Refused
 
@@ -26,77 +25,11 @@ EVE = Sender(platform=Platform.DISCORD, user_id="2")
 NOON = datetime(2026, 11, 17, 12, tzinfo=UTC)
 
 
-# Events
-
-
-async def silence() -> None:
-    await asyncio.Event().wait()
-
-
-async def handled(event: int) -> AsyncGenerator[Inbound | None]:
-    yield message(event)
-
-
 def message(number: int, by: Sender = ANNA, at: Address = CHAT) -> Inbound:
     name = str(number)
     return Inbound(
         kind=InboundKind.MESSAGE, update_id=name, message_id=name, address=at, sender=by, text=name
     )
-
-
-async def heard(events: Events[int], count: int) -> list[str]:
-    """The ids of the next updates, the last of which is not recorded."""
-    found: list[str] = []
-    received = events.receive(FAILURES, silence, handled)
-    async with contextlib.aclosing(received):
-        async for inbound in received:
-            found += [inbound.update_id] if inbound else []
-            if len(found) == count:
-                break
-    return found
-
-
-async def test_an_event_stays_the_first_until_it_is_recorded():
-    events = Events[int]()
-    for event in (1, 2, 3):
-        events.append(event)
-    assert await heard(events, 2) == ["1", "2"]
-    assert await heard(events, 2) == ["2", "3"]
-
-
-async def test_events_are_taken_while_one_is_handled():
-    events = Events[int]()
-    events.append(1)
-    listened = asyncio.Event()
-
-    async def listen() -> None:
-        events.append(2)
-        listened.set()
-        await silence()
-
-    async def slow(event: int) -> AsyncGenerator[Inbound | None]:
-        await listened.wait()  # a connection that nobody reads would be closed
-        yield message(event)
-
-    received = events.receive(FAILURES, listen, slow)
-    async with contextlib.aclosing(received):
-        found = [await anext(received) for _ in range(4)]
-    assert [it.update_id for it in found if it] == ["1", "2"]
-
-
-async def test_a_lost_connection_is_noticed_when_all_events_are_handled():
-    events = Events[int]()
-    events.append(1)
-
-    async def listen() -> None:
-        raise Lost("it broke", arrived=True)
-
-    received = events.receive(FAILURES, listen, handled)
-    async with contextlib.aclosing(received):
-        assert await anext(received) is None
-        assert await anext(received) == message(1)
-        with pytest.raises(ConnectFailed):
-            await anext(received)
 
 
 # Where to begin

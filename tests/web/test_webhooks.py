@@ -26,7 +26,7 @@ from segue.core.errors import ConnectFailed
 from segue.core.session import ME
 from segue.gateway import connections
 from segue.gateway.service import Gateway
-from segue.platforms.absent import Absent
+from segue.platforms.adapter import UnavailableAdapter
 from segue.platforms.base import Inbound, InboundKind, MenuEntry
 from segue.platforms.spec import PlatformSettings
 from segue.platforms.webhook import WebhookRequest, WebhookResponse, WebhookRules
@@ -515,7 +515,7 @@ async def test_a_server_with_a_running_handler_can_be_stopped(door: Door, hook: 
 # In a gateway
 
 
-class HookAdapter(Absent):
+class HookAdapter(UnavailableAdapter):
     """Confirms an update to its platform when the gateway asks for the next one."""
 
     account = "+49"

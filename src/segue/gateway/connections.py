@@ -25,7 +25,7 @@ from segue.gateway.containment import contained
 from segue.gateway.context import Link
 from segue.gateway.inbound import Receiver
 from segue.platforms import registry
-from segue.platforms.absent import Absent
+from segue.platforms.adapter import UnavailableAdapter
 from segue.platforms.base import Adapter, Gap, MenuEntry
 from segue.platforms.connection import Reconnects
 from segue.platforms.spec import PlatformSettings
@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 
 def load_adapters(settings: Settings, store: Store) -> tuple[list[Adapter], WebhookServer | None]:
     """Create the adapters, and the HTTP server if it is needed. Each module is imported only now.
-    An Absent adapter replaces a platform that fails to load."""
+    An UnavailableAdapter replaces one that fails to load."""
     enabled = {name: given for name, given in settings.platforms.items() if given.enabled}
     found = [make_adapter(platform, given) for platform, given in enabled.items()]
     has_page = settings.web.enabled and Platform.WEB not in enabled
@@ -63,12 +63,12 @@ def http_server(settings: Settings, store: Store) -> WebhookServer:
 
 
 def make_adapter(platform: Platform, given: PlatformSettings) -> Adapter:
-    """The adapter of a platform, or an Absent one if it fails to load."""
+    """The adapter of a platform, or an UnavailableAdapter if it fails to load."""
     importlib.invalidate_caches()  # `segue setup` may have installed its packages
     try:
         return registry.make(platform, given)
     except UserError as error:
-        return Absent(platform, str(error).removesuffix("."))
+        return UnavailableAdapter(platform, str(error).removesuffix("."))
 
 
 class PlatformConnection:

@@ -1,5 +1,5 @@
 """Bases of adapters: the defaults for what a platform does not have, and what all platforms on
-remote servers do in the same way."""
+remote servers do in the same way. At the end is the adapter of a platform that cannot be used."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
 from segue.core.address import Address, Audience, ChatType, HomeChannel, Platform
-from segue.core.errors import ConnectFailed, DeliveryFailed
+from segue.core.errors import ConnectFailed, DeliveryFailed, SetupNeeded
 from segue.core.text import whole
 from segue.platforms import sending
 from segue.platforms.base import (
@@ -28,9 +28,9 @@ from segue.platforms.base import (
     Wanted,
 )
 from segue.platforms.connection import C, Connection, examine
-from segue.platforms.containment import Containment
 from segue.platforms.errors import Failures, Refused
 from segue.platforms.markup.splitter import size
+from segue.platforms.updates import Containment
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class Deliver(Protocol[T_co]):
 
 
 class MarkedText(str):
-    """Text in the platform's markup, with the same text without it, for a platform that takes
+    """Text in the platform's markup, together with the plain text, for a platform that takes
     both."""
 
     __slots__ = ("plain",)
@@ -273,10 +273,11 @@ class RemoteAdapter(BaseAdapter, Generic[C]):
     async def send_file(self, to: Address, file: Upload, part: Part, *, key: str) -> Receipt:
         """Send the file with its caption. A text that is too long for one follows as a separate
         message. The receipt is then that message's, because it is what may be edited."""
+        length = size(part.plain, self.capabilities.unit)
+        fits = self.caption is None or length <= self.caption
+        caption = part if fits else Part("", "")
         with self.failures.delivering():
             sending.check_file(file, part, self.capabilities)
-            fits = self.caption is None or size(part.plain, self.capabilities.unit) <= self.caption
-            caption = part if fits else Part("", "")
             receipt = await self.moves.follow(
                 to, lambda at: self._in_markup(caption, partial(self._upload, at, file, key=key))
             )
@@ -304,10 +305,9 @@ class RemoteAdapter(BaseAdapter, Generic[C]):
             await self._typing(at)
 
     async def offer(self, menu: Sequence[MenuEntry]) -> None:
+        accepted = sending.menu(menu, name=self.command, help_length=self.help_length)
         with self.failures.delivering():
-            await self._set_menu(
-                sending.menu(menu, name=self.command, help_length=self.help_length)
-            )
+            await self._set_menu(accepted)
 
     async def find_chat(self, chat_id: str) -> HomeChannel | None:
         with self.failures.connecting():
@@ -336,7 +336,8 @@ class RemoteAdapter(BaseAdapter, Generic[C]):
             except Refused as refused:
                 if not any(rule.matches(refused) for rule in self.failures.no_threads):
                     raise
-                return None if (now := self.moves.now(home)) == home else now
+        moved_to = self.moves.now(home)
+        return None if moved_to == home else moved_to
 
     def how_to_address(self, at: Address) -> str:
         if not self.mention or at.chat_type is ChatType.DM or at.thread_id is not None:
@@ -361,7 +362,7 @@ class RemoteAdapter(BaseAdapter, Generic[C]):
             logger.warning(log, self.platform, ids, self._skipped)
 
     async def _in_markup(self, part: Part, deliver: Deliver[T]) -> T:
-        """Deliver with markup, or as plain text if the platform rejected the markup."""
+        """Deliver with markup, or as plain text if the platform rejects the markup."""
         if self.capabilities.dialect is not Dialect.PLAIN:
             try:
                 text = MarkedText(part) if self.takes_both else whole(part.text)
@@ -370,3 +371,37 @@ class RemoteAdapter(BaseAdapter, Generic[C]):
                 if not refused.says(self.failures.bad_markup):
                     raise
         return await deliver(whole(part.plain), markup=False)
+
+
+class UnavailableAdapter(BaseAdapter):
+    """Takes the place of an adapter that could not be created, so that the user can read why. The
+    other platforms keep working."""
+
+    capabilities = Capabilities()
+
+    def __init__(self, platform: Platform, reason: str) -> None:
+        self.platform = platform
+        self._reason = reason
+
+    async def connect(self, *_: Any, **__: Any) -> NoReturn:
+        raise SetupNeeded(platform=self.platform, reason=self._reason)
+
+    send = connect
+    edit = connect
+    send_file = connect
+    preview = connect
+    typing = connect
+    fetch = connect
+    create_handoff_thread = connect
+    offer = connect
+    examine = connect
+    find_chat = connect
+    find_user = connect
+    audience = connect
+
+    async def receive(self) -> AsyncGenerator[Inbound | None]:
+        await self.connect()
+        yield  # pyright: ignore[reportUnreachable]
+
+    async def close(self) -> None:
+        """Do nothing: there is nothing to release."""

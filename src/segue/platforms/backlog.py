@@ -1,19 +1,20 @@
-"""For platforms that send an event once: keep it until it is recorded, and read what users wrote
-while the adapter was away. Ids of messages are numbers, perhaps with a point, and later ones are
-greater.
+"""Read what users wrote while the adapter was away, for platforms that send each event only once.
 
-The adapter fetches one page of a history; `CatchUp` decides how many. It reads from the newest
-message back to the known one, because the newest are what users still wait for. Nothing of a place
-is yielded before all of its pages are read, so the order is kept and a failure loses nothing.
+The adapter fetches one page of a history, and `CatchUp` decides how many are read. It reads from
+the newest message back to the known one, because users still wait for an answer to the newest.
+Nothing of a place is yielded before all of its pages are read, so the order is kept and a failure
+loses nothing.
+
+`Backlog` knows in which places to read, and since which message. It needs ids that are numbers,
+with or without a point, and that grow with time.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -29,18 +30,17 @@ MESSAGES = 10_000
 """How many messages of one place are read, those of others included: a day of a busy channel, and
 at most a hundred calls."""
 SECONDS = 300.0
-"""How long reading may take, for all places together: new messages wait meanwhile. To record what
-was read takes its own time."""
+"""How long reading may take, for all places together, because new messages wait meanwhile. The time
+to record what was read does not count."""
 ATTEMPTS = 5
-"""After so many failures, a place is left unread: it must not stop the others."""
+"""After so many failures, a place is left unread, so that it does not stop the others."""
 PLACES = 250
-"""In how many places, those where something was written last, is read what was missed. Each takes a
-call, and Slack allows 50 a minute."""
+"""How many places to read: those with the newest messages. Each takes a call, and Slack allows 50 a
+minute."""
 OVERLAP = timedelta(minutes=15)
-"""What arrived so long before the last contact may not be recorded."""
+"""Messages that arrived this long before the last contact may not be recorded."""
 _UNRECORDED = timedelta(days=1)
 _BUSY_SECONDS = 5.0
-_QUEUE = 10_000
 
 logger = logging.getLogger(__name__)
 
@@ -48,72 +48,12 @@ pause: Callable[[float], Awaitable[None]] = asyncio.sleep
 """Waits that many seconds for a busy platform."""
 
 
-class Events(Generic[T]):
-    """Events in the order of their arrival. One stays the first until it is recorded."""
-
-    def __init__(self) -> None:
-        self._waiting: deque[T] = deque()
-        self._changed = asyncio.Event()
-
-    def append(self, event: T) -> None:
-        self._waiting.append(event)
-        self._changed.set()
-
-    async def receive(
-        self,
-        failures: Failures,
-        listen: Callable[[], Awaitable[None]],
-        handle: Callable[[T], AsyncGenerator[Inbound | None]],
-    ) -> AsyncGenerator[Inbound | None]:
-        """Yield what `handle` makes of each event, as Adapter.receive does. `listen` waits until
-        something arrives. It is called all the time, because a platform closes a connection that
-        nobody reads, and handling an event may take minutes."""
-        ear = asyncio.ensure_future(self._listen(listen))
-        try:
-            while True:
-                with failures.connecting():
-                    await self._arrival(ear)
-                yield None
-                async with contextlib.aclosing(handle(self._waiting[0])) as found:
-                    async for inbound in found:
-                        yield inbound
-                self._waiting.popleft()
-                self._changed.set()
-        finally:
-            ear.cancel()
-            await asyncio.wait([ear])
-            if not ear.cancelled():
-                ear.exception()  # raised already, or of no interest any more
-
-    async def _listen(self, listen: Callable[[], Awaitable[None]]) -> None:
-        while True:
-            while len(self._waiting) >= _QUEUE:
-                self._changed.clear()
-                await self._changed.wait()
-            await listen()
-
-    async def _arrival(self, ear: asyncio.Future[None]) -> None:
-        """Wait for an event. Raise what `listen` raised if there is none."""
-        while not self._waiting:
-            self._changed.clear()
-            changed = asyncio.ensure_future(self._changed.wait())
-            try:
-                await asyncio.wait([ear, changed], return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                changed.cancel()
-            if ear.done() and not self._waiting:
-                ear.result()
-
-
-# Histories
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BacklogPage(Generic[T]):
     """One page of a history."""
 
     found: Sequence[T]
-    """What users wrote, in the order of reading."""
+    """The messages of users, in the order of reading."""
     size: int
     """The number of all messages on the page."""
     edge: datetime | None = None
@@ -126,12 +66,12 @@ class BacklogPage(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Past(Generic[T]):
-    """What was read of one place."""
+    """The part of a place's history that was read."""
 
     found: Sequence[T]
-    """What is wanted, in the order of reading."""
+    """The wanted messages, in the order of reading."""
     edge: datetime | None
-    """How far it was read. None if nothing was."""
+    """The time of the last message that was read. None if there was none."""
     newest: int
     is_complete: bool
 
@@ -156,8 +96,8 @@ class CatchUp:
         wanted: Callable[[T], Awaitable[bool]],
     ) -> Past[T]:
         """Read the history of a place. `fetch` returns the page that begins there, and the first
-        one for "". A busy platform is asked again, when it says. After another failure, which is
-        raised, read it again over the next connection."""
+        one for "". A busy platform is asked again after the time that it names. Another failure is
+        raised, and the caller reads the place again over the next connection."""
         began = self._clock()
         try:
             return await self._read(place, fetch, wanted, began + self._left)
@@ -203,10 +143,10 @@ class CatchUp:
         """Wait if the platform is busy, and return whether there is time for that. Raise another
         failure, unless this place has failed too often."""
         if isinstance(failed, Refused) and failed.status == 429:
-            after = _BUSY_SECONDS if failed.after is None else failed.after
-            if self._clock() + after >= until:
+            seconds = _BUSY_SECONDS if failed.after is None else failed.after
+            if self._clock() + seconds >= until:
                 return False
-            await pause(after)
+            await pause(seconds)
             return True
         self._failed[place] += 1
         is_account = isinstance(failed, Refused) and failed.status == 401
@@ -224,8 +164,8 @@ def gap(
     since: datetime | None = None,
     is_forward: bool = False,
 ) -> Inbound:
-    """The update that says which time was not read. `known` is the time of the known message,
-    `since` where the reading was to begin, if it is earlier."""
+    """The update that reports the time that was not read. `known` is the time of the known message,
+    and `since` the time at which reading was to begin, if it is earlier."""
     begin = since or known
     missing = Gap(past.edge or begin, now) if is_forward else Gap(begin, past.edge or now)
     return Inbound(
@@ -258,13 +198,14 @@ class Backlog:
         self._time_of = time_of
         self._last: dict[Address, int] = {}
         self._is_informed = False
-        """Whether the gateway has said what is recorded. Until then, `_last` is only where the bot
-        has spoken in this process, and what was missed came before."""
+        """Whether `remember` was called. Until then, `_last` has only the places where the bot has
+        spoken in this process, and the missed messages are older."""
         self._recorded: dict[Address, int] = {}
         """The last message that the gateway has recorded in each place, or where a thread began."""
         self._search: dict[Address, int] = {}
-        """Since when a chat is searched for threads that appeared, if not since its last message:
-        an earlier process may have stopped when that was recorded, and its threads were not."""
+        """The message since which a chat is searched for new threads, if not since its last one: an
+        earlier process may have recorded that message and stopped before it recorded the threads.
+        """
         self._unread: list[tuple[Address, int]] = []
         self._absences = 1  # the adapter was away before its first connection
         self._reading = 0
@@ -273,16 +214,16 @@ class Backlog:
         self._wanted: Wanted = _all_wanted
 
     def speaks(self, at: Address, since: str) -> None:
-        """The bot talks at that address since that message. In other places, it misses nothing."""
+        """Note that the bot talks at that address since that message. Other places are not read."""
         self._last.setdefault(at, _number(since))
 
     def heard(self, at: Address, message: str) -> None:
-        """That message arrived."""
+        """Note that a message arrived."""
         if at in self._last:
             self._last[at] = max(self._last[at], _number(message))
 
     async def arrived(self, inbound: Inbound) -> None:
-        """Take a message that arrived. The bot talks where someone whom the gateway knows addresses
+        """Note an update that arrived. The bot talks where a user whom the gateway knows addresses
         it. Others cannot make it read a place."""
         if inbound.kind is not InboundKind.MESSAGE:
             return
@@ -298,23 +239,24 @@ class Backlog:
         contact: datetime | None = None,
         wanted: Wanted | None = None,
     ) -> None:
-        """Add what the gateway has recorded. What was written before the last contact is not
-        missed: it arrived then. Without a contact, and where nothing is recorded, what users wrote
-        in the last day is missed, or everything in a thread, whose id is older than its messages.
-        Threads that appeared since the last contact are missed too, whatever is recorded in their
-        chats.
+        """Take the last recorded update of each place, as Adapter.remember does.
+
+        Messages from before the last contact were not missed: they arrived then. Without a contact,
+        in a place without recorded updates, the messages of the last day were missed, or all
+        messages of a thread, because its id is older than they are. Threads that appeared since the
+        last contact are searched for in every chat.
         """
         self._wanted = wanted or _all_wanted
         now = datetime.now(UTC)
         for at, update_id in recorded.items():
+            if at in self._last and self._is_informed:
+                continue
             message = update_id.partition(" ")[0] or at.thread_id
             if message is None:
                 known = 0 if contact else self._id_at(now - _UNRECORDED)
             elif message.replace(".", "").isdecimal():
                 known = _number(message)
             else:
-                continue
-            if at in self._last and self._is_informed:
                 continue
             self._recorded[at] = known
             if contact is not None:
@@ -326,8 +268,8 @@ class Backlog:
         self._is_informed = True
 
     def newest(self) -> list[tuple[Address, int]]:
-        """The places where something was written last, each with the message since which it is
-        read. A chat counts as its newest thread: threads that appeared are found in it."""
+        """The places with the newest messages, each with the message since which it is read. A chat
+        is as new as its newest thread, because new threads are found in it."""
         # After a contact, most places are read since the same message.
         ages = {at: (last, self._recorded.get(at, 0)) for at, last in self._last.items()}
         for at, age in list(ages.items()):
@@ -337,22 +279,22 @@ class Backlog:
         return sorted(self._last.items(), key=lambda it: ages[it[0]])[-PLACES:]
 
     async def is_wanted(self, sender: Sender) -> bool:
-        """Whether the gateway has a use for what that sender writes."""
+        """Whether the gateway wants the messages of that sender."""
         return await self._wanted(sender, "")
 
     async def wants(self, inbound: Inbound) -> bool:
-        """Whether the gateway has a use for that update."""
+        """Whether the gateway wants that update."""
         return await self._wanted(inbound.sender, inbound.typed)
 
     def discover(self, at: Address, since: int) -> None:
-        """Read a place too that appeared while the adapter was away, if it is not known. Call it
-        while another one is read."""
+        """Also read a place that appeared while the adapter was away, unless it is known. Called by
+        `fetch`."""
         if at not in self._last:
             self._last[at] = since
             self._unread.insert(0, (at, since))
 
     def away(self) -> None:
-        """The adapter was away: `receive` has something to read."""
+        """Note that the adapter was away, so that `receive` reads all places again."""
         self._absences += 1
 
     @property
@@ -366,10 +308,12 @@ class Backlog:
         complete: Callable[[Inbound], Awaitable[Inbound]] | None = None,
         is_forward: Callable[[Address], bool] = lambda at: False,
     ) -> AsyncGenerator[Inbound | None]:
-        """Yield what was missed in each place, as Adapter.receive does. `fetch` returns one page of
-        what came there after that message, beginning with the newest, or with the oldest if
-        `is_forward`, and calls `discover`. `complete` adds what costs calls, so only to what is
-        wanted. What was read is not read again until `away`."""
+        """Yield the missed updates of each place, as Adapter.receive does.
+
+        `fetch` returns a page of a place after a message, beginning with the newest, or with the
+        oldest if `is_forward`, and calls `discover`. `complete` takes a wanted update and adds what
+        costs calls. A place that was read is not read again until `away`.
+        """
         absence = self._absences
         if self._reading != absence:
             self._reading = absence
@@ -386,7 +330,7 @@ class Backlog:
                 past = await self._past(at, since, last, fetch)
             yield None
             if not past.is_complete:
-                # Before the messages: once one of them is recorded, nobody would know of the gap.
+                # Before the messages: once one of them is recorded, the gap would not be known.
                 known = self._time_of(last)
                 begin = self._time_of(since)
                 yield gap(at, known, past, now, since=begin, is_forward=is_forward(at))
@@ -396,9 +340,9 @@ class Backlog:
                 await self.arrived(inbound)
             newest = past.newest
             if is_forward(at) and not past.is_complete:
-                newest = self._id_at(now)  # what is reported is not read later
+                newest = self._id_at(now)  # a reported gap is not read later
             self._last[at] = max(self._last.get(at, 0), newest)
-            self._search.pop(at, None)  # what was found is in `_last`
+            self._search.pop(at, None)  # the threads that were found are in `_last`
             self._unread.pop()
         self._read = absence
 
@@ -415,8 +359,9 @@ class Backlog:
             return await fetch(at, since, begin)
 
         async def wanted(inbound: Inbound) -> bool:
-            is_new = _number(inbound.message_id) > last
-            return is_new and await self.wants(inbound)
+            if _number(inbound.message_id) <= last:
+                return False
+            return await self.wants(inbound)
 
         return await self._catch_up.read(at.key, page, wanted)
 

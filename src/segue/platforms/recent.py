@@ -1,19 +1,11 @@
-"""What an adapter remembers about users and messages: the newest entries of many."""
+"""The former module of `Recent`, for adapters outside of Segue. The next version removes it."""
 
 from __future__ import annotations
 
-from typing import TypeVar
+import warnings
 
-K = TypeVar("K")
-V = TypeVar("V")
+from segue.platforms.updates import Recent as Recent
 
-_MOST = 10_000
-
-
-class Recent(dict[K, V]):
-    """A dict that drops its oldest entry when it is full."""
-
-    def __setitem__(self, key: K, value: V) -> None:
-        super().__setitem__(key, value)
-        if len(self) > _MOST:
-            del self[next(iter(self))]
+warnings.warn(
+    "segue.platforms.recent is now in segue.platforms.updates", DeprecationWarning, stacklevel=2
+)

@@ -127,7 +127,8 @@ def test_a_reply_to_the_bot_addresses_it():
 
 
 def test_only_a_fresh_edit_is_one():
-    now, inbound = datetime(2026, 1, 3, tzinfo=UTC), heard()
+    now = datetime(2026, 1, 3, tzinfo=UTC)
+    inbound = heard()
     assert inbound is not None
     for age, expected in ((None, None), (timedelta(days=2), None), (timedelta(1), "edit")):
         at = None if age is None else (now - age).isoformat()
@@ -269,7 +270,8 @@ async def test_a_new_process_reads_what_was_written_after_the_last_recorded_mess
 
 async def test_threads_that_began_meanwhile_are_read_if_the_owner_began_them(rig: AnnaOnDiscord):
     at = await rig.place(Shape.TEXT)
-    anna, channel = int(rig.anna), int(at.chat)
+    anna = int(rig.anna)
+    channel = int(at.chat)
     async with listening(rig.adapter) as ear:
         await rig.say(at, "recorded")
         last = await ear.next()

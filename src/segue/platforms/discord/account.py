@@ -23,7 +23,8 @@ from segue.platforms.errors import tolerating_absence
 
 _ADMINISTRATOR = 1 << 3
 VIEW = 1 << 10
-SEND, THREADS = 1 << 11, 1 << 35 | 1 << 38
+SEND = 1 << 11
+THREADS = 1 << 35 | 1 << 38
 NEEDED = {
     VIEW: "View Channels",
     SEND: "Send Messages",
@@ -48,8 +49,8 @@ _SHARED = "Send /sethome in a text channel or in a forum, if each handoff should
 
 
 async def checks(client: DiscordClient, home: Address | None) -> AsyncGenerator[Finding]:
-    """Check the bot and its home channel. Read-only, and does not connect for events, so a running
-    gateway is not disturbed."""
+    """Check the bot and its home channel. Does not connect for events, so a running gateway is not
+    disturbed."""
     me = await client.call("GET", "/users/@me", Profile)
     yield Finding(True, f"The token is good: the bot is {me.name}.")
     app = await client.call("GET", "/applications/@me", Resource)
@@ -62,10 +63,10 @@ async def checks(client: DiscordClient, home: Address | None) -> AsyncGenerator[
     yield check(servers, good, "The bot is in no server yet.", f"Add it to one of yours: {link}")
     if home is None:
         return
-    if (channel := await _seen(client, "GET", f"/channels/{home.chat_id}")) is None:
-        yield Finding(
-            False, "The bot cannot see the home channel any more.", _UNREACHED, vital=True
-        )
+    channel = await _visible(client, "GET", f"/channels/{home.chat_id}")
+    if channel is None:
+        text = "The bot cannot see the home channel any more."
+        yield Finding(False, text, _UNREACHED, vital=True)
         return
     yield Finding(True, f"The home channel is {channel.title}.")
     if channel.is_dm:
@@ -74,7 +75,8 @@ async def checks(client: DiscordClient, home: Address | None) -> AsyncGenerator[
     missing = ", ".join(name for bit, name in NEEDED.items() if not given & bit)
     bad = f"The bot lacks permissions there: {missing}."
     yield check(not missing, "The bot has all permissions there.", bad, _RIGHTS)
-    good, bad = "Each handoff gets a thread there.", "It has no threads, so handoffs share it."
+    good = "Each handoff gets a thread there."
+    bad = "It has no threads, so handoffs share it."
     yield check(channel.type in (*WITH_THREADS, *FORUMS), good, bad, _SHARED)
 
 
@@ -92,22 +94,23 @@ def _given(guild: Resource, channel: Channel, held: Collection[str], user: str) 
     roles = {guild.id, *held}  # everyone's role has the id of the server
     given = 0
     for role in guild.roles:
-        given |= int(role.permissions) if role.id in roles else 0
+        if role.id in roles:
+            given |= int(role.permissions)
     if given & _ADMINISTRATOR or guild.owner_id == user:
         return -1
-    # In this order: what the channel says of everyone, of roles, and of the user.
+    # In this order: the channel's overwrites for everyone, for roles, and for the user.
     for ids in ({guild.id}, roles - {guild.id}, {user}):
-        found = [it for it in channel.permission_overwrites if it.id in ids]
-        for it in found:
-            given &= ~int(it.deny)
-        for it in found:
-            given |= int(it.allow)
+        overwrites = [it for it in channel.permission_overwrites if it.id in ids]
+        for overwrite in overwrites:
+            given &= ~int(overwrite.deny)
+        for overwrite in overwrites:
+            given |= int(overwrite.allow)
     return given
 
 
 async def audience(client: DiscordClient, chat: Address, users: Sequence[str]) -> Audience | None:
-    """Who can read a channel: the roles and the members to whom it is open. Who holds a role,
-    Discord does not say without another intent."""
+    """Who can read a channel: the roles and the members to whom it is open. Without another intent,
+    Discord does not name the members of a role."""
     channel = await client.call("GET", f"/channels/{chat.chat_id}", Channel)
     if channel.guild_id is None:
         return None
@@ -116,14 +119,12 @@ async def audience(client: DiscordClient, chat: Address, users: Sequence[str]) -
     readers = [role for role in roles if _given(guild, channel, [role], "") & VIEW]
     named = {it.id for it in channel.permission_overwrites} - {guild.id, *roles}
     readers += [user for user in named if _given(guild, channel, [], user) & VIEW]
-    return listed_audience(
-        readers,
-        has_owner=any([await _reads(client, guild, channel, user) for user in users]),
-        is_public=bool(_given(guild, channel, [], "") & VIEW),
-    )
+    is_public = bool(_given(guild, channel, [], "") & VIEW)
+    owners = [user for user in users if await _can_read(client, guild, channel, user)]
+    return listed_audience(readers, has_owner=bool(owners), is_public=is_public)
 
 
-async def _reads(client: DiscordClient, guild: Resource, channel: Channel, user: str) -> bool:
+async def _can_read(client: DiscordClient, guild: Resource, channel: Channel, user: str) -> bool:
     with tolerating_absence():
         member = await client.call("GET", f"/guilds/{guild.id}/members/{user}", Detail)
         return bool(_given(guild, channel, member.roles, user) & VIEW)
@@ -133,10 +134,13 @@ async def _reads(client: DiscordClient, guild: Resource, channel: Channel, user:
 async def find(client: DiscordClient, name: str) -> HomeChannel | None:
     """The channel with that id, or the direct message with the user who has it. None if the bot
     cannot see it."""
-    found = await _seen(client, "GET", f"/channels/{name}")
-    body = {"recipient_id": name}
-    found = found or await _seen(client, "POST", "/users/@me/channels", json=body)
-    return found and HomeChannel(address=address(found), name=found.title)
+    channel = await _visible(client, "GET", f"/channels/{name}")
+    if channel is None:
+        body = {"recipient_id": name}
+        channel = await _visible(client, "POST", "/users/@me/channels", json=body)
+    if channel is None:
+        return None
+    return HomeChannel(address=address(channel), name=channel.title)
 
 
 async def has_user(client: DiscordClient, user_id: str) -> bool:
@@ -146,7 +150,8 @@ async def has_user(client: DiscordClient, user_id: str) -> bool:
     return False
 
 
-async def _seen(client: DiscordClient, method: str, path: str, **body: Any) -> Channel | None:
+async def _visible(client: DiscordClient, method: str, path: str, **body: Any) -> Channel | None:
+    """The channel that a call returns, or None if the bot cannot see it."""
     with tolerating_absence():
         return await client.call(method, path, Channel, **body)
     return None

@@ -18,10 +18,17 @@ from segue.core.address import Address, Audience, HomeChannel, Platform, Sender
 from segue.core.text import one_line
 from segue.platforms import base, http, sending
 from segue.platforms.adapter import RemoteAdapter
-from segue.platforms.backlog import Backlog, BacklogPage, Events
+from segue.platforms.backlog import Backlog, BacklogPage
 from segue.platforms.base import Button, Inbound, InboundKind, MenuEntry, Receipt, Upload
 from segue.platforms.discord import account, updates
-from segue.platforms.discord.client import FAILURES, NO_THREADS, DiscordClient, Event, where
+from segue.platforms.discord.client import (
+    FAILURES,
+    NO_THREADS,
+    DiscordClient,
+    Event,
+    EventQueue,
+    channel_of,
+)
 from segue.platforms.discord.spec import UPLOADS
 from segue.platforms.discord.updates import Channel, Interaction, Message, Named, Resource
 from segue.platforms.errors import Lost, Refused, converted, tolerating_absence
@@ -53,6 +60,8 @@ MENTIONS = 10
 _NAME = 100
 _NAME_SECONDS = 1.0
 """How long a message waits for the name of a channel. It must be recorded soon."""
+_REQUIRES_TAG = 1 << 4
+"""The flag of a forum whose posts must have a tag."""
 _POSTS = 10
 """How many posts of a forum to search for a key."""
 _KINDS = {
@@ -75,8 +84,8 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
         """`url` replaces Discord's own server. `silence` is the timeout in seconds after which a
         call counts as lost, `pause` the time that Discord wants between two new sessions."""
         super().__init__(FAILURES)
-        self._events = Events[Event]()
-        self._make = partial(DiscordClient, self._hear, token, url, silence, pause)
+        self._events = EventQueue()
+        self._make = partial(DiscordClient, self._on_event, token, url, silence, pause)
         self._checks = account.checks
         self._has_user = account.has_user
         self._channels: dict[str, Channel] = {}
@@ -88,7 +97,8 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
 
     async def _greet(self, client: DiscordClient) -> None:
         me = await client.call("GET", "/users/@me", updates.Profile)
-        self.account, self.mention = me.id, f"@{me.name}"
+        self.account = me.id
+        self.mention = f"@{me.name}"
         await client.connect()
 
     # Inbound
@@ -98,9 +108,9 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
         return self._backlog.is_read
 
     def receive(self) -> AsyncGenerator[Inbound | None]:
-        return self._events.receive(FAILURES, self.client.listen, self._handle)
+        return self._events.receive(self.client.listen, self._handle)
 
-    def _hear(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         if event[0] == "READY":
             # Discord keeps the events of a session only if it continues, and this is a new one.
             self._backlog.away()
@@ -121,32 +131,37 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
             yield inbound
 
     async def _read(self, name: str, data: Any) -> Inbound | None:
-        match name, converted(data, _KINDS.get(name, Named)):
-            case _, None if name != "RESUMED":
+        if name == "RESUMED":
+            return None
+        match converted(data, _KINDS.get(name, Named)):
+            case None:
                 self._skip([name])
-            case _, Message() as message if not updates.is_ignored(message, self.account):
-                return await self._said(message, is_new=name == "MESSAGE_CREATE")
-            case _, updates.Deletion() as it:
-                if channels := await self._place(it.channel_id):
-                    return updates.deleted(it, channels[0])
-            case _, Interaction() as it if channels := await self._place(it.channel_id):
-                return updates.acted(it, *channels)
-            case "GUILD_CREATE", Named(guild):
+            case Message() as message:
+                return await self._read_message(message, is_new=name == "MESSAGE_CREATE")
+            case updates.Deletion() as deletion:
+                channels = await self._channel_and_parent(deletion.channel_id)
+                return channels and updates.deleted(deletion, channels[0])
+            case Interaction() as interaction:
+                channels = await self._channel_and_parent(interaction.channel_id)
+                return channels and updates.acted(interaction, *channels)
+            case Named(guild) if name == "GUILD_CREATE":
                 self.connection.in_background(lambda client: self._register(client, guild))
-            case _, it:  # perhaps a channel that was changed or deleted
-                self._channels.pop(it.id if isinstance(it, Named) else "", None)
+            case Named(changed):  # a channel or a thread that was changed or deleted
+                self._channels.pop(changed, None)
         return None
 
-    async def _said(self, message: Message, *, is_new: bool) -> Inbound | None:
-        if not (channels := await self._place(message.channel_id)):
+    async def _read_message(self, message: Message, *, is_new: bool) -> Inbound | None:
+        if updates.is_ignored(message, self.account):
+            return None
+        channels = await self._channel_and_parent(message.channel_id)
+        if channels is None:
             return None
         inbound = updates.said(message, *channels, self.account)
-        if inbound is not None:
-            await self._backlog.arrived(inbound)
-            inbound = await self._with_names(inbound)
-        if is_new or not inbound:
-            return inbound
-        return updates.edited(message, inbound, datetime.now(UTC))
+        if inbound is None:
+            return None
+        await self._backlog.arrived(inbound)
+        inbound = await self._with_names(inbound)
+        return inbound if is_new else updates.edited(message, inbound, datetime.now(UTC))
 
     async def _with_names(self, inbound: Inbound) -> Inbound:
         """Show the names of the channels in the text. Discord sends the names of users only.
@@ -159,20 +174,22 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
         return structs.replace(inbound, text=updates.with_channels(inbound.text, names))
 
     async def _channel_name(self, channel_id: str) -> str:
-        """Empty if Discord does not say."""
+        """The name of a channel. Empty if Discord does not answer in time."""
         try:
             async with asyncio.timeout(_NAME_SECONDS):
-                return one_line((await self._channel(channel_id)).name or "", _NAME)
+                channel = await self._channel(channel_id)
         except (TimeoutError, *FAILURES.all):
             return ""
+        return one_line(channel.name or "", _NAME)
 
-    async def _place(self, channel_id: str) -> tuple[Channel, Channel] | None:
-        """The channel with that id, and the channel that it is in if it is a thread. None if the
-        bot may not see it. An event names only the thread, and may come before the event that
-        announces the thread."""
+    async def _channel_and_parent(self, channel_id: str) -> tuple[Channel, Channel] | None:
+        """The channel with that id, and the channel that it is in if it is a thread, else the same
+        one again. None if the bot may not see it. An event names only the thread, and may come
+        before the event that announces the thread."""
         with tolerating_absence():
             channel = await self._channel(channel_id)
-            return channel, await self._channel(channel.parent or channel_id)
+            parent = await self._channel(channel.parent or channel_id)
+            return channel, parent
         return None
 
     async def _channel(self, channel_id: str) -> Channel:
@@ -184,28 +201,32 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
     async def _page(self, at: Address, last: int, before: str) -> BacklogPage[Inbound]:
         """The messages after `last`: all if they fit on one page, else the newest, or those before
         `before`."""
-        channel = where(at)
-        path = f"/channels/{channel}/messages?limit={_PAGE}"
+        channel_id = channel_of(at)
+        path = f"/channels/{channel_id}/messages?limit={_PAGE}"
         bound = f"&before={before}" if before else f"&after={last}"
         raw = await self.client.call("GET", path + bound, list[dict[str, Any]])
         if not before and len(raw) >= _PAGE:  # those are the oldest
             raw = await self.client.call("GET", path, list[dict[str, Any]])
-        ids = sorted(int(it.id) for it in (converted(one, Named) for one in raw) if it)
-        is_last = len(raw) < _PAGE or not ids or ids[0] <= last
+        named = [converted(it, Named) for it in raw]
+        ids = sorted(int(it.id) for it in named if it is not None)
         messages = [converted(it, Message) for it in raw]
-        new = [it for it in messages if it and int(it.id) > last]
+        new = [it for it in messages if it is not None and int(it.id) > last]
         new.sort(key=lambda it: int(it.id), reverse=True)
         await self._discover(at, new)
+        found = await self._from_users(channel_id, new)
+        if not ids:
+            return BacklogPage(found=found, size=len(raw))
+        is_last = len(raw) < _PAGE or ids[0] <= last
         return BacklogPage(
-            found=await self._written(channel, new),
+            found=found,
             size=len(raw),
-            edge=snowflake_time(ids[0]) if ids else None,
-            newest=ids[-1] if ids else 0,
+            edge=snowflake_time(ids[0]),
+            newest=ids[-1],
             next="" if is_last else str(ids[0]),
         )
 
     async def _discover(self, at: Address, messages: Sequence[Message]) -> None:
-        """Read the threads too that began under these messages, if the bot or an owner wrote them.
+        """Also read the threads that began under these messages, if the bot or an owner wrote them.
         Threads of others cause no calls."""
         for message in messages:
             if not message.began_thread:
@@ -214,41 +235,50 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
             if by.user_id == self.account or await self._backlog.is_wanted(by):
                 self._backlog.discover(replace(at, thread_id=message.id), int(message.id))
 
-    async def _written(self, channel: str, messages: Sequence[Message]) -> list[Inbound]:
-        """What users wrote, of messages in a channel."""
-        users = [it for it in messages if not updates.is_ignored(it, self.account)]
-        if not users or not (channels := await self._place(channel)):
+    async def _from_users(self, channel_id: str, messages: Sequence[Message]) -> list[Inbound]:
+        """The messages of users among these messages of a channel."""
+        written = [it for it in messages if not updates.is_ignored(it, self.account)]
+        if not written:
             return []
-        found = [updates.said(it, *channels, self.account) for it in users]
+        channels = await self._channel_and_parent(channel_id)
+        if channels is None:
+            return []
+        found = [updates.said(it, *channels, self.account) for it in written]
         return [await self._with_names(it) for it in found if it is not None]
 
     def acknowledge(self, press: Inbound) -> None:
-        # A button needs no answer. A command has one, which only its sender sees.
-        shown = {**_QUIET, "content": one_line(press.text, 100), "flags": 1 << 6}
-        is_button = press.kind is InboundKind.BUTTON
-        body = {"type": 6} if is_button else {"type": 4, "data": shown}
+        if press.kind is InboundKind.BUTTON:
+            body: dict[str, Any] = {"type": 6}  # no answer
+        else:
+            shown = {**_QUIET, "content": one_line(press.text, 100), "flags": 1 << 6}
+            body = {"type": 4, "data": shown}  # an answer that only the sender sees
         path = f"/interactions/{press.press_id}/callback"
         self.connection.in_background(lambda client: client.call("POST", path, NoneType, json=body))
 
     async def _fetch(self, attachment: base.Attachment) -> bytes:
-        channel, message, file = attachment.id.split("/")
-        found = await self.client.call("GET", f"/channels/{channel}/messages/{message}", Message)
-        if not (url := next((it.url for it in found.files if it.id == file), "")):
-            raise Refused(404, "the file is gone")
-        return await self.client.fetch(url, self.capabilities.attachment_bytes)
+        channel_id, message_id, file_id = attachment.id.split("/")
+        path = f"/channels/{channel_id}/messages/{message_id}"
+        message = await self.client.call("GET", path, Message)
+        for file in message.files:
+            if file.id == file_id:
+                return await self.client.fetch(file.url, self.capabilities.attachment_bytes)
+        raise Refused(404, "the file is gone")
 
     # Outbound
 
     async def _send(
         self, to: Address, text: str, *, markup: bool, key: str, buttons: Sequence[Button]
     ) -> Receipt:
-        if to.thread_id is None and (forum := await self._forum(to)) is not None:
+        forum = await self._forum(to)
+        if forum is not None:
             return await self._post_in_forum(forum, to, text, key, buttons)
         return await self._post(to, key, content=text, components=_rows(buttons))
 
     async def _forum(self, at: Address) -> Channel | None:
-        """The channel, if it is a forum."""
-        channel = await self._channel(where(at))
+        """The channel, if it is a forum. None if it is a post in one, which is a thread."""
+        if at.thread_id is not None:
+            return None
+        channel = await self._channel(channel_of(at))
         return channel if channel.type in updates.FORUMS else None
 
     async def _post_in_forum(
@@ -258,19 +288,21 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
         later parts of a long message are messages in the post of the first."""
         name, _, number = key.rpartition("/")
         mark = _mark("Message", forum, name or key)
+        components = _rows(buttons)
         post = await self._find_post(forum, mark)
-        if post is not None and number not in ("", "0"):
+        if post is not None:
+            if number in ("", "0"):
+                return Receipt(post)
             at = replace(to, thread_id=post)
-            return await self._post(at, key, content=text, components=_rows(buttons))
-        if post is None:
-            title = sending.title(text.partition("\n")[0], self.title_length, base.Unit.UTF16)
-            more = {"components": _rows(buttons)}
-            fits = size(f"{text}\n{mark}", base.Unit.UTF16) <= self.capabilities.length
-            first = text if fits else title
-            post = await self._open_post(forum, title, f"{first}\n{mark}", **(more if fits else {}))
-            if not fits:
-                at = replace(to, thread_id=post)
-                await self._post(at, key, content=text, components=_rows(buttons))
+            return await self._post(at, key, content=text, components=components)
+        title = self._title_of(text)
+        marked = f"{text}\n{mark}"
+        if size(marked, base.Unit.UTF16) <= self.capabilities.length:
+            post = await self._open_post(forum, title, marked, components=components)
+        else:
+            post = await self._open_post(forum, title, f"{title}\n{mark}")
+            at = replace(to, thread_id=post)
+            await self._post(at, key, content=text, components=components)
         return Receipt(post)
 
     async def _post_for_file(self, forum: Channel, text: str, key: str) -> str:
@@ -278,15 +310,21 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
         opening a post takes no key."""
         name, _, _ = key.rpartition("/")
         mark = _mark("Message", forum, name or key)
-        title = sending.title(text.partition("\n")[0], self.title_length, base.Unit.UTF16)
         post = await self._find_post(forum, mark)
-        return post or await self._open_post(forum, title, f"{title}\n{mark}")
+        if post is not None:
+            return post
+        title = self._title_of(text)
+        return await self._open_post(forum, title, f"{title}\n{mark}")
+
+    def _title_of(self, text: str) -> str:
+        first_line = text.partition("\n")[0]
+        return sending.title(first_line, self.title_length, base.Unit.UTF16)
 
     async def _edit(
         self, at: Address, receipt: Receipt, text: str, *, markup: bool, buttons: Sequence[Button]
     ) -> None:
         body = {"content": text, "components": _rows(buttons), **_QUIET}
-        if at.thread_id is None and await self._forum(at) is not None:
+        if await self._forum(at) is not None:
             at = replace(at, thread_id=receipt)  # the first message of a post has the post's id
         await self._write(at, "PATCH", f"/{receipt}", json=body)
 
@@ -295,23 +333,28 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
     ) -> Receipt:
         name = sending.file_name(file)
         files = {"files[0]": (name, file.data, file.media_type)}
-        if to.thread_id is None and (forum := await self._forum(to)) is not None:
-            to = replace(to, thread_id=await self._post_for_file(forum, caption or name, key))
+        forum = await self._forum(to)
+        if forum is not None:
+            post = await self._post_for_file(forum, caption or name, key)
+            to = replace(to, thread_id=post)
         return await self._post(to, key, files, content=caption)
 
     async def _post(
         self, to: Address, key: str, files: Mapping[str, Any] | None = None, **body: Any
     ) -> Receipt:
-        nonce = sending.short_key(where(to), key, length=25)
+        nonce = sending.short_key(channel_of(to), key, length=25)
         body |= {**_QUIET, "nonce": nonce, "enforce_nonce": True}
-        form = {"data": {"payload_json": http.encode(body)}, "files": files}
-        sent = await self._write(to, "POST", "", **(form if files else {"json": body}))
+        if files is None:
+            sent = await self._write(to, "POST", "", json=body)
+        else:
+            form = {"payload_json": http.encode(body)}
+            sent = await self._write(to, "POST", "", data=form, files=files)
         self._backlog.speaks(to, sent)
         return Receipt(sent)
 
     async def _write(self, at: Address, method: str, path: str, **body: Any) -> str:
         """Write in a channel, and return the id of the message. An archived thread is reopened."""
-        channel = f"/channels/{where(at)}"
+        channel = f"/channels/{channel_of(at)}"
         write = partial(self.client.call, method, f"{channel}/messages{path}", Named, **body)
         try:
             return (await write()).id
@@ -322,18 +365,19 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
         return (await write()).id
 
     async def _typing(self, at: Address) -> None:
-        await self.client.call("POST", f"/channels/{where(at)}/typing", NoneType)
+        await self.client.call("POST", f"/channels/{channel_of(at)}/typing", NoneType)
 
     # Threads
 
     async def _open_thread(self, home: Address, title: str, *, key: str) -> Address | None:
         chat = replace(home, thread_id=None)
-        channel = await self.client.call("GET", f"/channels/{where(chat)}", Channel)
+        channel = await self.client.call("GET", f"/channels/{channel_of(chat)}", Channel)
         given = await account.rights(self.client, channel, self.account)
         if channel.type in updates.FORUMS:
             mark = _mark("Handoff", channel, key)
             thread = await self._find_post(channel, mark)
-            thread = thread or await self._open_post(channel, title, f"{title}\n{mark}")
+            if thread is None:
+                thread = await self._open_post(channel, title, f"{title}\n{mark}")
         elif channel.type not in updates.WITH_THREADS or account.THREADS & ~given:
             return None
         elif given & account.SEND:
@@ -357,13 +401,13 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
         return await self._open_alone(channel, title)
 
     async def _open_alone(self, channel: Channel, title: str) -> str:
-        """Open a thread without a message. It takes no key. An empty one with this title, which is
-        left of an earlier attempt, is used instead."""
-        active = await self._active(channel)
-        left = [it.id for it in active if it.name == title and not it.message_count]
-        if unused := [it for it in left if it not in self._opened]:
-            self._opened.add(unused[0])
-            return unused[0]
+        """Open a thread without a message. It takes no key. If an earlier attempt has left an empty
+        one with this title, use that."""
+        for thread in await self._active(channel):
+            is_empty = thread.name == title and not thread.message_count
+            if is_empty and thread.id not in self._opened:
+                self._opened.add(thread.id)
+                return thread.id
         try:
             return await self._open(channel.id, title, type=updates.WITH_THREADS[channel.type])
         except Lost as lost:
@@ -375,8 +419,8 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
     async def _find_post(self, forum: Channel, mark: str) -> str | None:
         """The bot's post in a forum whose first message ends with `mark`, which stands for a key:
         a post takes none."""
-        ours = [it.id for it in await self._active(forum)]
-        for post in sorted(ours, key=int)[-_POSTS:]:
+        posts = sorted((it.id for it in await self._active(forum)), key=int)
+        for post in posts[-_POSTS:]:
             with tolerating_absence():  # its first message may be deleted
                 found = await self.client.call("GET", f"/channels/{post}/messages/{post}", Message)
                 if found.content.endswith(f"\n{mark}"):
@@ -385,10 +429,11 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
 
     async def _open_post(self, forum: Channel, title: str, text: str, **more: Any) -> str:
         """Open a post in a forum, with its first message."""
-        tags = [it.id for it in forum.available_tags if not it.moderated]
-        tagged = {"applied_tags": tags[:1]} if forum.flags & 1 << 4 else {}
-        message = {"content": text, **_QUIET, **more}
-        return await self._open(forum.id, title, message=message, **tagged)
+        body: dict[str, Any] = {"message": {"content": text, **_QUIET, **more}}
+        if forum.flags & _REQUIRES_TAG:
+            tags = [it.id for it in forum.available_tags if not it.moderated]
+            body["applied_tags"] = tags[:1]
+        return await self._open(forum.id, title, **body)
 
     async def _active(self, channel: Channel) -> list[Channel]:
         """The threads of the bot in a channel that are not archived."""
@@ -405,7 +450,7 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
 
     async def invite(self, thread: Address, users: Sequence[str], *, key: str) -> None:
         with FAILURES.delivering():
-            members = f"/channels/{where(thread)}/thread-members"
+            members = f"/channels/{channel_of(thread)}/thread-members"
             for user in users:
                 await self.client.call("PUT", f"{members}/{user}", NoneType)
 
@@ -420,18 +465,25 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
 
     async def _register(self, client: DiscordClient, guild: str) -> None:
         """Set the commands of a server, or of direct messages, if they differ."""
-        where, more = (f"/guilds/{guild}", {}) if guild else ("", {"contexts": [1]})
-        path = f"/applications/{client.ready.application.id}{where}/commands"
+        path = f"/applications/{client.ready.application.id}"
+        if guild:
+            path += f"/guilds/{guild}/commands"
+            menu = self._menu
+        else:
+            path += "/commands"
+            menu = [{**it, "contexts": [1]} for it in self._menu]
         shown = await client.call("GET", path, tuple[Resource, ...])
-        wanted = {(it["name"], it["description"]) for it in self._menu}
+        wanted = {(it["name"], it["description"]) for it in menu}
         if {(it.name, it.description) for it in shown} != wanted:
-            await client.call("PUT", path, list[Named], json=[it | more for it in self._menu])
+            await client.call("PUT", path, list[Named], json=menu)
 
     async def _audience(self, chat: Address, users: Sequence[str]) -> Audience | None:
         return await account.audience(self.client, chat, users)
 
     async def _find(self, chat_id: str) -> HomeChannel | None:
-        return await account.find(self.client, chat_id) if chat_id.isdecimal() else None
+        if not chat_id.isdecimal():
+            return None
+        return await account.find(self.client, chat_id)
 
 
 def _mark(kind: str, forum: Channel, key: str) -> str:
@@ -440,11 +492,12 @@ def _mark(kind: str, forum: Channel, key: str) -> str:
 
 
 def _rows(buttons: Sequence[Button]) -> list[dict[str, Any]]:
-    grey = {"type": 2, "style": 2}
-    return [
-        {"type": 1, "components": [{**grey, "label": it.label, "custom_id": it.data} for it in row]}
-        for row in sending.rows(buttons, 5)
-    ]
+    rows = sending.rows(buttons, 5)
+    return [{"type": 1, "components": [_button(it) for it in row]} for row in rows]
+
+
+def _button(button: Button) -> dict[str, Any]:
+    return {"type": 2, "style": 2, "label": button.label, "custom_id": button.data}
 
 
 def make(settings: PlatformSettings, *, silence: float = 20.0) -> DiscordAdapter:

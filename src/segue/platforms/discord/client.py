@@ -1,6 +1,9 @@
-"""Calls to Discord over our HTTP client, events over discord.py's gateway socket, and what their
-failures mean. The library's own loop ends at a malformed event, and its own calls wait and repeat
-themselves, while the gateway must know what happened."""
+"""Calls to Discord, its events, and what their failures mean.
+
+Calls go over our HTTP client, and events come over discord.py's gateway socket. The library's own
+loop ends at a malformed event, and its own calls wait and repeat themselves, while the gateway must
+know what happened.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ import asyncio
 import contextlib
 import logging
 import re
-from collections.abc import Callable
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -20,6 +24,7 @@ from discord.gateway import DiscordWebSocket, ReconnectWebSocket
 from msgspec import Struct
 
 from segue.core.address import Address, Platform
+from segue.platforms.base import Inbound
 from segue.platforms.connection import Reconnects
 from segue.platforms.discord.updates import Detail, GatewayInfo
 from segue.platforms.errors import FailureRule, Failures, Lost, Refused, converted, parsed
@@ -38,6 +43,8 @@ _EVENTS = (
     "INTERACTION_CREATE", "CHANNEL_UPDATE", "CHANNEL_DELETE", "THREAD_UPDATE", "THREAD_DELETE",
 )  # fmt: skip
 _MALFORMED = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
+_MOST_WAITING = 10_000
+"""Events that wait to be handled. Then the connection is not read any more."""
 PORTAL = "https://discord.com/developers/applications"
 _UNKNOWN = f"the token is not right; get it at {PORTAL} and type `segue setup discord`"
 _MISSING = "there is no token for the bot yet; type `segue setup discord`"
@@ -62,7 +69,7 @@ NO_THREADS = ("50001", "50013", "50024", "160006", "160007")  # not allowed, or 
 
 
 def _broken(error: Exception) -> Refused | Lost:
-    """What it means that the socket has failed."""
+    """Translate a failure of the socket."""
     code = str(error.code) if isinstance(error, ConnectionClosed) else ""
     if code in _FATAL:
         return Refused(_FATAL[code], "the connection was refused", code=code)
@@ -113,23 +120,25 @@ class DiscordClient:
     """A bot: its calls, and its connection for events."""
 
     def __init__(
-        self, hear: Callable[[Event], None], token: str, url: str, silence: float, pause: float
+        self, on_event: Callable[[Event], None], token: str, url: str, silence: float, pause: float
     ) -> None:
-        """Raise ConnectFailed if it cannot be a token. `hear` takes the events."""
+        """Raise ConnectFailed if `token` cannot be one."""
         if not _TOKEN.fullmatch(token):
-            raise FAILURES.unreachable(_UNKNOWN if token else _MISSING, setup=True)
-        self._hear = hear
+            reason = _UNKNOWN if token else _MISSING
+            raise FAILURES.unreachable(reason, setup=True)
+        self._on_event = on_event
         self._token = token
         self._official = not url
         self._pause = pause
-        self._api = f"{(url or 'https://discord.com').rstrip('/')}/api/v10"
+        server = (url or "https://discord.com").rstrip("/")
+        self._api = f"{server}/api/v10"
         self._http = HttpClient(silence=silence, secret=token, refusal=_refusal, trust_env=not url)
         self._session: aiohttp.ClientSession | None = None
         self._socket: _GatewaySocket | None = None
         self._url: yarl.URL | None = None
         """Where sessions begin, as Discord said last."""
         self._identified = float("-inf")
-        """When a session began last, or tried to, by the clock of the event loop."""
+        """The time of the last attempt to begin a session, by the clock of the event loop."""
         self._reconnects = Reconnects()
         self._resumable: Resumable | None = None
         """How to continue the session after the connection broke; None if there is none."""
@@ -162,11 +171,11 @@ class DiscordClient:
         try:
             await self._open(url, None)
         finally:
-            # Discord counts from the moment in which it hears IDENTIFY.
+            # Discord counts from the time at which it receives IDENTIFY.
             self._identified = asyncio.get_running_loop().time()
 
     async def _resumed(self, session: Resumable) -> bool:
-        """Continue the session. Return False if that is impossible, or its own server is."""
+        """Continue the session. Return False if that is impossible, or if its server is down."""
         try:
             await self._open(session.url, session)
         except _SOCKET_ERRORS as error:
@@ -179,8 +188,8 @@ class DiscordClient:
         return True
 
     async def _start_allowed(self) -> yarl.URL:
-        """Wait until another session may begin, and return where. Raise Refused if that is later
-        today: Discord resets the token of a bot that begins more than its limit allows."""
+        """Wait until another session may begin, and return the URL for it. Raise Refused if the
+        limit for today is reached: Discord resets the token of a bot that exceeds it."""
         try:
             found = await self.call("GET", "/gateway/bot", GatewayInfo)
         except (Refused, Lost) as error:
@@ -192,8 +201,8 @@ class DiscordClient:
         limit = found.session_start_limit
         if limit.remaining <= 0:
             raise Refused(429, _NO_STARTS, after=limit.reset_after / 1000)
-        # We have one shard, so one in this time is what `max_concurrency` allows. Another process
-        # may have begun one, too: then this one is invalid, and the next attempt waits again.
+        # We have one shard, so `max_concurrency` allows one session in this time. If another
+        # process has begun one too, this one is invalid, and the next attempt waits again.
         now = asyncio.get_running_loop().time()
         await asyncio.sleep(max(self._identified + self._pause - now, 0.0))
         return self._url
@@ -206,16 +215,18 @@ class DiscordClient:
             self._session = aiohttp.ClientSession(trust_env=self._official)
             self._begun = False
             library = Library(intents=_INTENTS)
-            library.loop, library.http.token = asyncio.get_running_loop(), self._token
+            library.loop = asyncio.get_running_loop()
+            library.http.token = self._token
             library.http.ws_connect = cast("Any", partial(self._dial, self._session))
             state = library._connection  # pyright: ignore[reportPrivateUsage]
             state.parsers = {name: partial(self._parse, name) for name in _EVENTS}
-            given: Any = {"initial": True, "gateway": url}
+            options: Any = {"initial": True, "gateway": url}
             if session is not None:
-                more = {"session": session.id, "sequence": session.sequence}
-                given |= {"resume": True, **more}
+                options["resume"] = True
+                options["session"] = session.id
+                options["sequence"] = session.sequence
             async with asyncio.timeout(2 * silence):  # to connect, and for HELLO
-                self._socket = await _GatewaySocket.from_client(library, **given)
+                self._socket = await _GatewaySocket.from_client(library, **options)
             async with asyncio.timeout(silence):  # for READY or RESUMED
                 while not self._begun:
                     await self._poll()
@@ -230,13 +241,15 @@ class DiscordClient:
             return await session.ws_connect(url, max_msg_size=0, autoclose=False, headers=_AGENT)
 
     def _parse(self, name: str, data: Any) -> None:
-        self._begun |= name in _BEGINNINGS
-        self.ready = (converted(data, Detail) if name == "READY" else None) or self.ready
-        self._hear((name, data))
+        if name in _BEGINNINGS:
+            self._begun = True
+        if name == "READY":
+            self.ready = converted(data, Detail) or self.ready
+        self._on_event((name, data))
 
     async def listen(self) -> None:
-        """Wait until something arrives. Reconnect if Discord asks for it. If that does not last,
-        the caller has to wait before it connects again."""
+        """Wait until something arrives. Reconnect if Discord asks for it. If it asks again soon,
+        raise ReconnectWebSocket, and the caller waits before it connects again."""
         try:
             await self._poll()
         except ReconnectWebSocket as again:
@@ -248,7 +261,8 @@ class DiscordClient:
             await self.connect()
 
     async def _poll(self) -> None:
-        if (socket := self._socket) is None:
+        socket = self._socket
+        if socket is None:
             raise ReconnectWebSocket(None)
         try:
             await socket.poll_event()
@@ -257,11 +271,15 @@ class DiscordClient:
                 self._resumable = Resumable(socket.session_id, socket.sequence, socket.gateway)
 
     async def _hang_up(self, code: int = 4000) -> None:
-        """With the code 1000, Discord does not keep the session."""
-        socket, session, self._socket, self._session = self._socket, self._session, None, None
+        """Close the connection. With the code 1000, Discord ends the session, too."""
+        socket = self._socket
+        session = self._session
+        self._socket = None
+        self._session = None
         with contextlib.suppress(aiohttp.ClientError, OSError):
             async with asyncio.timeout(2.0):
-                await socket.close(code) if socket is not None else None
+                if socket is not None:
+                    await socket.close(code)
         if session is not None:
             await session.close()
 
@@ -271,7 +289,65 @@ class DiscordClient:
         await self._http.close()
 
 
-def where(at: Address) -> str:
+class EventQueue:
+    """Events in the order of their arrival. The first one stays until it is recorded."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Event] = deque()
+        self._changed = asyncio.Event()
+
+    def append(self, event: Event) -> None:
+        self._waiting.append(event)
+        self._changed.set()
+
+    async def receive(
+        self,
+        listen: Callable[[], Awaitable[None]],
+        handle: Callable[[Event], AsyncGenerator[Inbound | None]],
+    ) -> AsyncGenerator[Inbound | None]:
+        """Yield what `handle` makes of each event, as Adapter.receive does.
+
+        `listen` waits until something arrives. It runs even while an event is handled, which may
+        take minutes, because Discord closes a connection that is not read.
+        """
+        listener = asyncio.ensure_future(self._listen(listen))
+        try:
+            while True:
+                with FAILURES.connecting():
+                    await self._wait_for_event(listener)
+                yield None
+                async with contextlib.aclosing(handle(self._waiting[0])) as found:
+                    async for inbound in found:
+                        yield inbound
+                self._waiting.popleft()
+                self._changed.set()
+        finally:
+            listener.cancel()
+            await asyncio.wait([listener])
+            if not listener.cancelled():
+                listener.exception()  # marks it as retrieved: it was raised, or is too late
+
+    async def _listen(self, listen: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            while len(self._waiting) >= _MOST_WAITING:
+                self._changed.clear()
+                await self._changed.wait()
+            await listen()
+
+    async def _wait_for_event(self, listener: asyncio.Future[None]) -> None:
+        """Wait for an event. Raise what `listen` raised if there is none."""
+        while not self._waiting:
+            self._changed.clear()
+            changed = asyncio.ensure_future(self._changed.wait())
+            try:
+                await asyncio.wait([listener, changed], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                changed.cancel()
+            if listener.done() and not self._waiting:
+                listener.result()
+
+
+def channel_of(at: Address) -> str:
     """The id of the channel that the address names. Raise Refused if it is not one of Discord's."""
     return str(number(at.thread_id or at.chat_id, "Unknown Channel"))
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
@@ -28,7 +27,8 @@ WITH_THREADS = {0: 11, 5: 10}
 """Types of channels with threads, and the types of these threads."""
 FORUMS = (15, 16)
 """Types of channels where everything is in a thread, which Discord calls a post."""
-_DM, _THREADS = 1, (10, 11, 12)
+_DM = 1
+_THREADS = (10, 11, 12)
 
 
 class Named(Struct, frozen=True):
@@ -164,8 +164,10 @@ class Message(Body, frozen=True, kw_only=True):
     @property
     def files(self) -> tuple[Media, ...]:
         """Its files, and those of the message that it forwards."""
-        said = (self, *(it.message for it in self.message_snapshots))
-        return tuple(file for it in said for file in it.attachments)
+        files = list(self.attachments)
+        for snapshot in self.message_snapshots:
+            files += snapshot.message.attachments
+        return tuple(files)
 
 
 class Deletion(Named, frozen=True):
@@ -193,7 +195,8 @@ class Interaction(Named, frozen=True):
 _WRITTEN = frozenset({0, 19})
 """The types of messages that users write: ordinary ones, and replies."""
 _KEPT = timedelta(days=1)
-_COMMAND, _BUTTON = 2, 3
+_COMMAND = 2
+_BUTTON = 3
 """The types of interactions."""
 _MENTION = re.compile(r"<@!?([0-9]{1,20})>")
 _CHANNEL = re.compile(r"<#([0-9]{1,20})>")
@@ -219,19 +222,41 @@ def is_ignored(message: Message, me: str) -> bool:
 def said(message: Message, channel: Channel, parent: Channel, me: str) -> Inbound | None:
     """The Inbound for a message that is not ignored. None if there is nothing in it. `parent` is
     the channel of a thread, or `channel` itself."""
-    forwarded, files = message.message_snapshots, _attachments(message)
+    forwarded = message.message_snapshots
+    files = _attachments(message)
     texts = (_words(message, me), *(_text(it.message) for it in forwarded))
     text = "\n\n".join(filter(None, texts))
     if not (text or files):
         return None
-    quote, replied = None, message.referenced_message
-    if replied is not None:
-        seen, ours = content.quoted(_text(replied), _attachments(replied)), replied.author.id == me
-        quote = Quote(author=replied.author.name, text=seen, ours=ours, message_id=replied.id)
-    to_us = channel.is_dm or (quote and quote.ours) or any(it.id == me for it in message.mentions)
-    more = {"text": text, "attachments": files, "quote": quote, "addressed": bool(to_us)}
-    more |= {"message_id": message.id, "forwarded_from": "" if forwarded else None}
-    return _inbound(InboundKind.MESSAGE, message.id, channel, parent, message.author, **more)
+    quote = _quote(message, me)
+    is_named = any(user.id == me for user in message.mentions)
+    is_reply_to_us = quote is not None and quote.ours
+    return _inbound(
+        InboundKind.MESSAGE,
+        message.id,
+        channel,
+        parent,
+        message.author,
+        text=text,
+        message_id=message.id,
+        attachments=files,
+        addressed=channel.is_dm or is_named or is_reply_to_us,
+        forwarded_from="" if forwarded else None,
+        quote=quote,
+    )
+
+
+def _quote(message: Message, me: str) -> Quote | None:
+    """The message that this one replies to."""
+    replied = message.referenced_message
+    if replied is None:
+        return None
+    return Quote(
+        author=replied.author.name,
+        text=content.quoted(_text(replied), _attachments(replied)),
+        ours=replied.author.id == me,
+        message_id=replied.id,
+    )
 
 
 def mentioned_channels(text: str) -> Sequence[str]:
@@ -266,17 +291,33 @@ def deleted(deletion: Deletion, channel: Channel) -> Inbound:
 
 def acted(interaction: Interaction, channel: Channel, parent: Channel) -> Inbound | None:
     """The Inbound for a command or a pressed button."""
-    it, data, member = interaction, interaction.data, interaction.member
-    if (user := it.user or (member and member.user)) is None:
+    user = interaction.user
+    if user is None and interaction.member is not None:
+        user = interaction.member.user
+    if user is None:
         return None
-    kind, text, message_id = InboundKind.COMMAND, f"/{data.name}", it.id
-    if it.type == _BUTTON and it.message is not None:
-        kind, text, message_id = InboundKind.BUTTON, data.custom_id, it.message.id
-    elif it.type != _COMMAND:
+    data = interaction.data
+    if interaction.type == _COMMAND:
+        kind = InboundKind.COMMAND
+        message_id = interaction.id
+        values = [str(option.value) for option in data.options]
+        text = " ".join([f"/{data.name}", *values]).strip()
+    elif interaction.type == _BUTTON and interaction.message is not None:
+        kind = InboundKind.BUTTON
+        message_id = interaction.message.id
+        text = data.custom_id
+    else:
         return None
-    text = " ".join((text, *(str(option.value) for option in data.options))).strip()
-    more = {"text": text, "message_id": message_id, "press_id": f"{it.id}/{it.token}"}
-    return _inbound(kind, it.id, channel, parent, user, **more)
+    return _inbound(
+        kind,
+        interaction.id,
+        channel,
+        parent,
+        user,
+        text=text,
+        message_id=message_id,
+        press_id=f"{interaction.id}/{interaction.token}",
+    )
 
 
 def _inbound(
@@ -296,10 +337,17 @@ def _inbound(
 
 def _words(message: Message, me: str) -> str:
     """The text without the bot's name at its start, and with the names of the users in it."""
-    text, names = _text(message), {user.id: user.name for user in message.mentions}
-    if (first := _MENTION.match(text)) and first[1] == me:
+    names = {user.id: user.name for user in message.mentions}
+
+    def named(mention: re.Match[str]) -> str:
+        name = names.get(mention[1])
+        return mention[0] if name is None else content.mention(name)
+
+    text = _text(message)
+    first = _MENTION.match(text)
+    if first is not None and first[1] == me:
         text = content.without_name(text[first.end() :], text)
-    return _MENTION.sub(lambda it: content.mention(names[it[1]]) if it[1] in names else it[0], text)
+    return _MENTION.sub(named, text)
 
 
 def _text(said: Body) -> str:
@@ -314,8 +362,13 @@ def _text(said: Body) -> str:
 
 def _attachments(message: Message) -> tuple[Attachment, ...]:
     """The files of a message. Their URLs expire, so a file is named by its message."""
-    at, file = f"{message.channel_id}/{message.id}", partial(content.attachment, FileKind.DOCUMENT)
     return tuple(
-        file(f"{at}/{it.id}", name=it.filename, media_type=it.content_type or "", size=it.size)
-        for it in message.files
+        content.attachment(
+            FileKind.DOCUMENT,
+            f"{message.channel_id}/{message.id}/{file.id}",
+            name=file.filename,
+            media_type=file.content_type or "",
+            size=file.size,
+        )
+        for file in message.files
     )

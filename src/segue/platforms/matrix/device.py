@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from segue.core.address import Platform, Sender
 from segue.core.text import one_line
 from segue.platforms.base import Wanted
-from segue.platforms.containment import Containment
 from segue.platforms.errors import Refused, converted, parsed, tolerating_absence
 from segue.platforms.matrix.client import MatrixClient, path
 from segue.platforms.matrix.events import (
@@ -33,6 +32,7 @@ from segue.platforms.matrix.keys import ALGORITHM, Keys, NoKey
 from segue.platforms.matrix.spec import FIRST_USE
 from segue.platforms.matrix.verification import Verifications
 from segue.platforms.spec import PlatformSettings
+from segue.platforms.updates import Containment, Recent
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class MatrixDevice:
         self.warned: set[str] = set()
         """The encrypted rooms whose owner knows that messages without encryption are not read."""
         self._root = settings.folder
-        self._known: dict[str, RoomEvent] = {}
+        self._known = Recent[str, RoomEvent](_MOST)
 
     async def greet(self) -> None:
         """Ask the server who we are, and publish our keys. May be called again."""
@@ -168,7 +168,9 @@ class MatrixDevice:
 
     async def send(self, room_id: str, content: dict[str, Any], key: str) -> str:
         """Send a message, and return its id. The same key sends one only."""
-        room, kind, given = await self.room(room_id), MESSAGE, content
+        room = await self.room(room_id)
+        kind = MESSAGE
+        given = content
         if room.encrypted:
             if room.algorithm not in (None, ALGORITHM):
                 raise Refused(403, _UNKNOWN_ALGORITHM)
@@ -215,8 +217,6 @@ class MatrixDevice:
                 return
             event = before.edited(event)
         self._known[event.event_id] = event
-        if len(self._known) > _MOST:
-            del self._known[next(iter(self._known))]
 
     def known(self, event_id: str) -> RoomEvent | None:
         """A message that was read before, or None. The server has no content of it any more once it

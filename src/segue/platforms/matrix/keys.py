@@ -20,13 +20,13 @@ from nio.crypto import Olm, OlmDevice
 from nio.exceptions import EncryptionError
 from nio.store import SqliteStore
 
-from segue.platforms.containment import Containment
 from segue.platforms.errors import NONSENSE, Lost, Refused, converted, parsed
 from segue.platforms.matrix import events
 from segue.platforms.matrix.client import path
 from segue.platforms.matrix.events import Room
 from segue.platforms.matrix.folder import PrivateFolder
 from segue.platforms.matrix.identity import MatrixIdentity, named
+from segue.platforms.updates import Containment
 from segue.system import files
 
 logger = logging.getLogger(__name__)
@@ -65,9 +65,12 @@ class Keys:
     ) -> None:
         """`first_use`: trust each device from the first time that it is seen. matrix-nio refuses
         one whose keys change."""
-        self.identity, self._folder, self._first_use = identity, folder, first_use
+        self.identity = identity
+        self._folder = folder
+        self._first_use = first_use
         self._containment = containment
-        self._client, me = identity.client, identity.user_id
+        self._client = identity.client
+        me = identity.user_id
         self.rooms: dict[str, str] = {}
         """The rooms of verifications that began in one, by the ids of their requests."""
         os.close(files.open_file(folder.path / FILE))
@@ -236,7 +239,8 @@ class Keys:
 
     async def _share(self, room: Room) -> None:
         """Make a key for the room, and send it to the devices that may read it."""
-        olm, users = self.olm, list(room.members)
+        olm = self.olm
+        users = list(room.members)
         known = olm.tracked_users - olm.users_for_key_query
         if unknown := set(users) - known:
             await self.query(unknown)

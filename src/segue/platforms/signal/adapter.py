@@ -25,11 +25,11 @@ from segue.platforms.base import Button, Finding, Inbound, Receipt, Upload
 from segue.platforms.connection import check
 from segue.platforms.errors import Lost, Refused, tolerating_absence
 from segue.platforms.markup import dialects
-from segue.platforms.recent import Recent
 from segue.platforms.signal.client import FAILURES, SendAnswer, SignalClient, SignalEntry
 from segue.platforms.signal.spec import COMMAND, GET, SIGNAL, UPLOADS
 from segue.platforms.signal.updates import NAME, Parser, address
 from segue.platforms.spec import PlatformSettings
+from segue.platforms.updates import Recent
 
 logger = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from segue.platforms import content
 from segue.platforms.base import Attachment, Inbound, InboundKind, Quote
 from segue.platforms.content import FileKind
 from segue.platforms.errors import parsed
-from segue.platforms.recent import Recent
+from segue.platforms.updates import Recent
 
 logger = logging.getLogger(__name__)
 
@@ -150,25 +150,35 @@ class Parser:
     def _said(self, envelope: SignalEnvelope) -> Inbound | None:
         """Another device of the account belongs to its owner, who writes to the agent in Note to
         Self and in groups. What the owner writes to other people is ignored."""
-        sync, user, name = envelope.sync_message, envelope.source_uuid, envelope.source_name or ""
+        sync = envelope.sync_message
+        user = envelope.source_uuid
+        name = envelope.source_name or ""
         sent = envelope if sync is None else sync.sent_message
         if not user or sent is None:
             return None
-        edit, data = sent.edit_message, sent.data_message if sync is None else sent
-        kind, first = InboundKind.MESSAGE, envelope.timestamp
+        edit = sent.edit_message
+        data = sent.data_message if sync is None else sent
+        kind = InboundKind.MESSAGE
+        first = envelope.timestamp
         if edit is not None:
-            kind, data, target = InboundKind.EDIT, edit.data_message, edit.target_sent_timestamp
+            kind = InboundKind.EDIT
+            data = edit.data_message
+            target = edit.target_sent_timestamp
             self._first[user, first] = first = self._first.get((user, target), target)
         if data is None or not first:
             return None
         if name:
             self._names[user] = name
-        group, chat_id, chat_name = data.group_info, user, name
+        group = data.group_info
+        chat_id = user
+        chat_name = name
         if group is not None:
-            chat_id, chat_name = group.group_id, group.group_name or ""
+            chat_id = group.group_id
+            chat_name = group.group_name or ""
         elif sync is not None:
             is_note = sent.destination_uuid == user  # someone else may have no UUID
-            chat_id, chat_name = user if is_note else None, "Note to Self"
+            chat_id = user if is_note else None
+            chat_name = "Note to Self"
         if not chat_id:
             return None
         inbound = Inbound(
@@ -189,14 +199,16 @@ class Parser:
 
     def _deletion(self, inbound: Inbound, deletion: SignalDeletion) -> Inbound:
         """Only the author of a message can delete it for all, by the timestamp of any version."""
-        at, user = deletion.timestamp, inbound.sender.user_id
+        at = deletion.timestamp
+        user = inbound.sender.user_id
         first = self._first.get((user, at), at)
         return replace(inbound, kind=InboundKind.DELETED, message_id=str(first), press_id="")
 
     def _reaction(self, inbound: Inbound, reaction: SignalReaction) -> Inbound | None:
         if reaction.is_remove or reaction.target_author_number != self.account:
             return None
-        target, changes = reaction.target_sent_timestamp, {"press_id": "", "text": reaction.emoji}
+        target = reaction.target_sent_timestamp
+        changes = {"press_id": "", "text": reaction.emoji}
         message = self._sent.get(target, str(target))
         return replace(inbound, kind=InboundKind.REACTION, message_id=message, **changes)
 
@@ -223,7 +235,8 @@ class Parser:
 
 def _words(data: SignalMessage, account: str) -> tuple[str, bool]:
     """The text as typed, without the bot's name at its start, and whether it names the bot."""
-    text, to_us = data.message or "", False
+    text = data.message or ""
+    to_us = False
     for mention in sorted(data.mentions or (), key=lambda it: -it.start):
         before, _ = content.marked(text, 0, mention.start)
         place, rest = content.marked(text, mention.start, mention.length)
@@ -231,9 +244,11 @@ def _words(data: SignalMessage, account: str) -> tuple[str, bool]:
             is_ours = mention.number == account
             other = content.mention(mention.name or mention.number or "unknown")
             name = f"{NAME} " if is_ours else other
-            text, to_us = f"{before}{name}{rest}", to_us or is_ours
+            text = f"{before}{name}{rest}"
+            to_us = to_us or is_ours
     if named := _NAMED.match(text):
-        text, to_us = content.without_name(text[named.end() :], text), True
+        text = content.without_name(text[named.end() :], text)
+        to_us = True
     return "\n".join(filter(None, (text, *_other(data)))), to_us
 
 
@@ -250,6 +265,8 @@ def _other(data: SignalMessage) -> list[str]:
 
 
 def _attachment(file: SignalItem) -> Attachment:
-    media_type, name, size = file.content_type or "", file.filename or "", file.size or 0
+    media_type = file.content_type or ""
+    name = file.filename or ""
+    size = file.size or 0
     kind = _KINDS.get(media_type.partition("/")[0], FileKind.DOCUMENT)
     return content.attachment(kind, file.id or "", name=name, media_type=media_type, size=size)

@@ -25,7 +25,6 @@ from segue.platforms import content
 from segue.platforms.base import Attachment, Inbound, InboundKind, Quote
 from segue.platforms.content import FileKind
 from segue.platforms.errors import UNREADABLE, parsed
-from segue.platforms.recent import Recent
 from segue.platforms.slack import mrkdwn
 from segue.platforms.slack.client import (
     FAILURES,
@@ -39,6 +38,7 @@ from segue.platforms.slack.client import (
 )
 from segue.platforms.slack.socket import Envelope
 from segue.platforms.slack.spec import COMMAND
+from segue.platforms.updates import Recent
 
 _WRITTEN = frozenset({None, "", "file_share", "thread_broadcast", "me_message"})
 """Subtypes of messages that users write. All others are Slack's own, or a bot's."""
@@ -232,18 +232,24 @@ def _said(
     before: Said | None = None,
 ) -> Inbound | None:
     me = scope.me.user_id
-    ts, is_ours = said.ts or "", said.bot_id or said.user == me
+    ts = said.ts or ""
+    is_ours = said.bot_id or said.user == me
     if is_ours or said.subtype not in _WRITTEN or not _TS.fullmatch(ts):
         return None
     at = address(channel, said.thread_ts, ts)
     text, to_us = _words(said.text, me)
-    files, author, quote = said.files, None, None
+    files = said.files
+    author = None
+    quote = None
     # A message of another user that the sender shares, with or without words of their own.
     if shared := next((it for it in said.attachments if it.is_share), None):
         quote = Quote(author=shared.author_name or "", text=_words(shared.text, me)[0])
         files += shared.files
         if not text or (before is not None and not before.text):  # an edit does not make it typed
-            author, text, quote, to_us = quote.author, text or quote.text, None, False
+            author = quote.author
+            text = text or quote.text
+            quote = None
+            to_us = False
     if not (text or files):
         return None
     return _inbound(
@@ -286,7 +292,9 @@ def _words(text: str | None, me: str) -> tuple[str, bool]:
 
 
 def _attachment(file: SlackFile) -> Attachment:
-    name, kind, size = file.name or "", file.mimetype or "", file.size or 0
+    name = file.name or ""
+    kind = file.mimetype or ""
+    size = file.size or 0
     return content.attachment(FileKind.DOCUMENT, file.id, name=name, media_type=kind, size=size)
 
 

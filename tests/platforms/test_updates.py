@@ -1,13 +1,15 @@
-"""What is set aside, and what is tried again."""
+"""Updates that are set aside or tried again, and what adapters remember of them."""
 
 from __future__ import annotations
+
+import importlib
 
 import pytest
 
 from segue.core.address import Platform
 from segue.core.errors import ConnectFailed
-from segue.platforms.containment import TRIES, Containment
 from segue.platforms.errors import Failures, Lost, Refused
+from segue.platforms.updates import TRIES, Containment, Recent
 
 FAILURES = Failures(Platform.MATRIX)
 
@@ -91,3 +93,16 @@ async def test_items_of_a_place_share_its_fault_until_one_succeeds_there(contain
 def test_an_update_that_cannot_be_parsed_is_set_aside(containment: Containment):
     assert containment.parse("1", lambda: int("x")) is None
     assert containment.parse("1", lambda: int("1")) == 1
+
+
+def test_the_oldest_entry_is_dropped():
+    known = Recent[str, int](most=2)
+    for number, name in enumerate("abcb"):
+        known[name] = number
+    assert known == {"b": 3, "c": 2}
+
+
+def test_the_former_module_still_has_recent():
+    with pytest.deprecated_call():
+        former = importlib.import_module("segue.platforms.recent")
+    assert former.Recent is Recent

@@ -1,8 +1,11 @@
-"""Keep one update from stopping the next, on the way from the platform to the gateway.
+"""What adapters do with the updates that they receive.
 
-A failure may be the fault of one update, such as one that names what the platform cannot look up,
-or of the platform, which is down. An update is set aside only in the first case. In the second, the
-adapter reconnects and handles the update again.
+`Containment` keeps one update from stopping the next. A failure may be the fault of one update,
+such as one that names what the platform cannot look up, or of the platform, which is down. An
+update is set aside only in the first case. In the second, the adapter reconnects and handles the
+update again.
+
+`Recent` keeps what updates say about users and messages, within a limit.
 """
 
 from __future__ import annotations
@@ -14,21 +17,36 @@ from typing import TypeVar
 from segue.core.errors import SegueError
 from segue.core.text import one_line
 from segue.platforms.errors import Failures, Lost, Refused
-from segue.platforms.recent import Recent
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
 
 TRIES = 5
 """How often an update is handled whose calls fail while the platform answers others."""
 _OTHERS_FAULT = (401, 429)
 """Statuses that say nothing about an update: the account is refused, or calls come too fast."""
 _LENGTH = 200
+_MOST = 10_000
+
+
+class Recent(dict[K, V]):
+    """A dict that drops its oldest entry when it is full."""
+
+    def __init__(self, most: int = _MOST) -> None:
+        super().__init__()
+        self._most = most
+
+    def __setitem__(self, key: K, value: V) -> None:
+        super().__setitem__(key, value)
+        if len(self) > self._most:
+            del self[next(iter(self))]
 
 
 async def _nothing(_: str) -> None:
-    """For an update of which nothing is left when it is set aside."""
+    """For an update that leaves nothing behind when it is set aside."""
 
 
 class Containment:
@@ -60,10 +78,10 @@ class Containment:
         try:
             done = await work()
         except self._failures.all as error:
-            found = self._failures.read(error)
-            if not self._is_at_fault(item, place, found):
+            failure = self._failures.read(error)
+            if not self._is_at_fault(item, place, failure):
                 raise
-            reason = one_line(found.reason, _LENGTH)
+            reason = one_line(failure.reason, _LENGTH)
             self._log(item, reason)
             return await set_aside(reason)
         except SegueError:
@@ -89,12 +107,12 @@ class Containment:
             self._log(item, one_line(f"{type(error).__name__}: {error}", _LENGTH))
             return None
 
-    def _is_at_fault(self, item: str, place: str, found: Refused | Lost) -> bool:
-        if isinstance(found, Refused) and found.status in _OTHERS_FAULT:
+    def _is_at_fault(self, item: str, place: str, failure: Refused | Lost) -> bool:
+        if isinstance(failure, Refused) and failure.status in _OTHERS_FAULT:
             return False
-        if isinstance(found, Refused) and found.status < 500:
+        if isinstance(failure, Refused) and failure.status < 500:
             return True
-        if isinstance(found, Lost) and not found.arrived:  # no connection
+        if isinstance(failure, Lost) and not failure.arrived:  # no connection
             return False
         self._failed[item] = self._failed.get(item, 0) + 1
         if self._failed[item] < TRIES and place not in self._broken:
