@@ -266,7 +266,8 @@ async def test_a_call_without_a_connection_names_the_last_failure():
 
 
 async def test_a_client_that_failed_to_connect_is_closed_and_an_open_one_is_kept():
-    bad, good = Client(), Client()
+    bad = Client()
+    good = Client()
     bad.failing = Refused(500, "oops")
     adapter = ListAdapter([bad, good])
     with pytest.raises(ConnectFailed, match="oops"):

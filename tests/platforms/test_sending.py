@@ -92,7 +92,8 @@ def test_a_menu_has_only_what_the_platform_accepts():
 
 
 async def test_a_chat_that_moved_is_followed_from_then_on():
-    moves, calls = sending.Moves(), list[str]()
+    moves = sending.Moves()
+    calls = list[str]()
 
     async def call(at: Address) -> str:
         calls.append(at.chat_id)

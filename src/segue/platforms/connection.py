@@ -74,7 +74,8 @@ class Connection(Generic[C]):
 
     async def close(self) -> None:
         """Close the client. What is under way fails with Lost. Idempotent."""
-        client, self._client = self._client, None
+        client = self._client
+        self._client = None
         if client is not None:
             await client.close()
         if self._background:  # they have just failed

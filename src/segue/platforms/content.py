@@ -104,7 +104,9 @@ def _listed(title: str, lines: Iterable[str]) -> str:
 
 def marked(text: str, offset: int, length: int) -> tuple[str, str]:
     """A part of `text`, such as a mention, and the rest after it. Both counted in UTF-16 units."""
-    units, start, end = text.encode("utf-16-le", "surrogatepass"), 2 * offset, 2 * (offset + length)
+    units = text.encode("utf-16-le", "surrogatepass")
+    start = 2 * offset
+    end = 2 * (offset + length)
     part, rest = (it.decode("utf-16-le", "replace") for it in (units[start:end], units[end:]))
     return part, rest
 

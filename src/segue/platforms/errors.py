@@ -174,7 +174,8 @@ class Failures:
             return DeliveryFailed(
                 platform=self.platform, reason=found.reason, retry=True, arrived=found.arrived
             )
-        rule, reason = _rule(found, self._delivering), self.reason(found)
+        rule = _rule(found, self._delivering)
+        reason = self.reason(found)
         if rule.account:
             return self.unreachable(reason)
         return DeliveryFailed(

@@ -72,15 +72,18 @@ class HttpClient:
         limits = httpx2.Limits(max_connections=256, max_keepalive_connections=4)
         if trust_env:
             client = http.client(limits=limits)
-            self._send, self._close = functools.partial(client.send, stream=True), client.aclose
+            self._send = functools.partial(client.send, stream=True)
+            self._close = client.aclose
         else:
             transport = http.transport(limits)
-            self._send, self._close = transport.handle_async_request, transport.aclose
+            self._send = transport.handle_async_request
+            self._close = transport.aclose
         hide(secret, *_LOGGERS)
 
     async def close(self) -> None:
         """Cancel running calls: a poll would wait for a long time."""
-        self._closed, calls = True, list(self._calls)
+        self._closed = True
+        calls = list(self._calls)
         for call in calls:
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
@@ -136,7 +139,8 @@ class HttpClient:
         timeout = httpx2.Timeout(self.silence, read=seconds)
         extensions = {"timeout": timeout.as_dict()}
         request = httpx2.Request("GET", url, headers=self._headers, extensions=extensions)
-        rest, is_long = bytearray(), False
+        rest = bytearray()
+        is_long = False
         try:
             response = await self._send(request)
             try:
@@ -146,7 +150,8 @@ class HttpClient:
                 async for chunk in response.aiter_bytes():
                     *whole, last = chunk.split(b"\n")
                     for line in whole:
-                        found, rest = bytes(rest + line), bytearray()
+                        found = bytes(rest + line)
+                        rest = bytearray()
                         if not is_long and len(found) <= limit:
                             yield found
                         is_long = False

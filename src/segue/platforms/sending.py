@@ -81,14 +81,16 @@ def short_key(*parts: str, length: int) -> str:
 def check_file(file: Upload, part: Part, capabilities: Capabilities) -> None:
     """Refuse a file that is too large to send, or has too long a text."""
     _check_length(part, capabilities.length, capabilities.unit)
-    length, limit = len(file.data), capabilities.upload_bytes
+    length = len(file.data)
+    limit = capabilities.upload_bytes
     if length > limit:
         raise Refused(413, f"the file has {length:,} bytes; at most {limit:,} fit")
 
 
 def check_attachment(attachment: Attachment, capabilities: Capabilities) -> None:
     """Refuse to fetch a file that is too large."""
-    length, limit = attachment.size, capabilities.attachment_bytes
+    length = attachment.size
+    limit = capabilities.attachment_bytes
     if length > limit:
         raise Refused(413, f"the file has {length:,} bytes; at most {limit:,} can be fetched")
 
@@ -100,7 +102,8 @@ def file_name(file: Upload) -> str:
 def data_uri(file: Upload) -> str:
     """The file as a `data:` URI with its name."""
     kind = file.media_type if _MEDIA_TYPE.fullmatch(file.media_type) else "application/octet-stream"
-    name, data = quote(file_name(file), safe=""), base64.b64encode(file.data).decode()
+    name = quote(file_name(file), safe="")
+    data = base64.b64encode(file.data).decode()
     return f"data:{kind};filename={name};base64,{data}"
 
 
@@ -158,7 +161,8 @@ async def check_thread(
 
 def title(text: str, limit: int, unit: Unit = Unit.CHARACTERS) -> str:
     """A thread's name, cut between characters."""
-    line, measure = one_line(text) or _UNTITLED, ruler(unit)
+    line = one_line(text) or _UNTITLED
+    measure = ruler(unit)
     if measure(line) <= limit:
         return line
     return next(chop(line, limit - 1, limit - 1, measure)).rstrip() + "…"

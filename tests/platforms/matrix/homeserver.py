@@ -21,7 +21,9 @@ from segue.testing.peers import Outage, Pulse
 from segue.testing.peers.faults import Outages
 from segue.testing.peers.server import Listener
 
-BOT, ANNA, ROOM = "@segue:home.test", "@anna:home.test", "!room:home.test"
+BOT = "@segue:home.test"
+ANNA = "@anna:home.test"
+ROOM = "!room:home.test"
 _KEYS = {"signed_curve25519": 50}
 _ANSWERS: dict[str, Any] = {
     "/account/whoami": {"user_id": BOT, "device_id": "DEVICE"},

@@ -23,7 +23,8 @@ pytestmark = pytest.mark.real
 
 
 async def sign_in(rig: AnnaOnMatrix, folder: Path, **more: str) -> dict[str, str]:
-    bot, url = rig.driver.bot.account, rig.driver.server.url
+    bot = rig.driver.bot.account
+    url = rig.driver.server.url
     values = {"url": url, "token": "", "user": bot.user_id, "password": bot.password}
     values["invites_from"] = rig.anna
     return await account.sign_in({**values, **more}, folder)
@@ -31,7 +32,8 @@ async def sign_in(rig: AnnaOnMatrix, folder: Path, **more: str) -> dict[str, str
 
 async def administer(rig: AnnaOnMatrix, path: str, **given: int) -> dict[str, str]:
     """Call the admin API about the bot."""
-    server, name = rig.driver.server, f"admin-{secrets.token_hex(4)}"
+    server = rig.driver.server
+    name = f"admin-{secrets.token_hex(4)}"
     admin = await asyncio.to_thread(server.register, name, admin=True)
     url = f"{server.url}/_synapse/admin/v1/users/{quote(rig.driver.bot.id)}/{path}"
     headers = {"Authorization": f"Bearer {admin.token}"}

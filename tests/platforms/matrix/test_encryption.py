@@ -147,7 +147,8 @@ async def test_malformed_events_of_devices_stop_nothing(rig: AnnaOnMatrix):
 
 
 async def test_a_gateway_that_takes_over_has_the_keys_that_another_got(rig: AnnaOnMatrix):
-    at, standby = await rig.place(Shape.ENCRYPTED_DM), rig.another()
+    at = await rig.place(Shape.ENCRYPTED_DM)
+    standby = rig.another()
     await standby.connect()
     async with listening(rig.adapter) as ear:
         await home_of(rig, ear, at)

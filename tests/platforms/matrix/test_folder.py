@@ -34,7 +34,9 @@ def test_a_file_says_when_it_was_written(tmp_path: Path):
 
 
 async def test_a_lock_is_held_by_one_at_a_time(tmp_path: Path):
-    first, second, order = PrivateFolder(tmp_path), PrivateFolder(tmp_path), list[str]()
+    first = PrivateFolder(tmp_path)
+    second = PrivateFolder(tmp_path)
+    order = list[str]()
 
     async def wait() -> None:
         async with second.locked():

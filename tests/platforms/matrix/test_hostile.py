@@ -53,7 +53,8 @@ async def assert_hears_the_owner(rig: AnnaOnMatrix, at: Place) -> None:
 
 
 async def test_an_invitation_to_a_room_with_a_long_predecessor_stops_nothing(rig: AnnaOnMatrix):
-    eve, at = await stranger(rig), await rig.place(Shape.DM)
+    eve = await stranger(rig)
+    at = await rig.place(Shape.DM)
     claim = {"predecessor": {"room_id": LONG_ROOM, "event_id": LONG_EVENT}}
     await invite(eve, rig, creation_content=claim, room_version="10")
     await assert_hears_the_owner(rig, at)
@@ -104,7 +105,8 @@ async def test_a_tombstone_with_a_malformed_replacement_stops_nothing(
 
 
 async def test_a_verification_with_long_names_stops_nothing(rig: AnnaOnMatrix):
-    at, bot = await rig.place(Shape.DM), rig.driver.bot.account
+    at = await rig.place(Shape.DM)
+    bot = rig.driver.bot.account
     for user in (await stranger(rig), rig.user):
         for kind in ("request", "start", "key", "mac", "cancel", "done"):
             content = {

@@ -88,7 +88,8 @@ async def direct(client: Element, ear: Ear, bot: str) -> str:
 
 
 async def test_a_client_that_accepts_only_signed_devices_talks_with_the_bot(rig: AnnaOnMatrix):
-    server, bot = rig.driver.server, rig.driver.bot.id
+    server = rig.driver.server
+    bot = rig.driver.bot.id
     async with element(server, rig.user.account) as client, listening(rig.adapter) as ear:
         room = await direct(client, ear, bot)
         async with heard(ear) as hearing:
@@ -100,7 +101,8 @@ async def test_a_client_that_accepts_only_signed_devices_talks_with_the_bot(rig:
 
 
 async def test_all_devices_of_an_account_are_signed_by_one_identity(rig: AnnaOnMatrix):
-    bot, made = rig.driver.bot, await identity(rig, rig.driver.bot.id)
+    bot = rig.driver.bot
+    made = await identity(rig, rig.driver.bot.id)
     who = {"type": "m.id.user", "user": bot.id}
     given = {"type": "m.login.password", "identifier": who, "password": bot.account.password}
     another = (await bot.call("POST", "/login", given))["access_token"]
@@ -137,7 +139,9 @@ async def test_an_identity_that_another_client_made_is_left_alone_and_can_sign_t
 async def test_a_server_that_asks_for_the_password_gets_it_when_the_bot_signs_in(
     rig: AnnaOnMatrix, tmp_path: Path
 ):
-    account, rig.driver.folder, rig.driver.proxy.asks = await a_bot(rig), tmp_path, True
+    account = await a_bot(rig)
+    rig.driver.folder = tmp_path
+    rig.driver.proxy.asks = True
     found = await signature(rig.another(account.token))
     assert not found.ok
     assert "segue setup matrix --user" in found.fix
@@ -147,7 +151,9 @@ async def test_a_server_that_asks_for_the_password_gets_it_when_the_bot_signs_in
 
 
 async def test_the_owner_verifies_the_bot_in_the_room_once_for_all_devices(rig: AnnaOnMatrix):
-    server, bot, anna = rig.driver.server, rig.driver.bot.id, rig.user.account
+    server = rig.driver.server
+    bot = rig.driver.bot.id
+    anna = rig.user.account
     async with strict(rig) as (adapter, ear), element(server, anna) as client:
         room = await direct(client, ear, bot)
         async with heard(ear) as hearing:
@@ -171,7 +177,8 @@ async def test_the_owner_verifies_the_bot_in_the_room_once_for_all_devices(rig: 
 
 
 async def test_the_owner_verifies_the_bots_device(rig: AnnaOnMatrix):
-    server, bot = rig.driver.server, rig.driver.bot.account
+    server = rig.driver.server
+    bot = rig.driver.bot.account
     async with strict(rig) as (adapter, ear), element(server, rig.user.account) as client:
         room = await direct(client, ear, bot.user_id)
         async with heard(ear) as hearing:
@@ -193,7 +200,8 @@ async def test_the_owner_verifies_the_bots_device(rig: AnnaOnMatrix):
 async def test_without_the_word_of_the_owner_on_both_sides_nothing_is_verified(
     rig: AnnaOnMatrix, answer: str
 ):
-    server, bot = rig.driver.server, rig.driver.bot.id
+    server = rig.driver.server
+    bot = rig.driver.bot.id
     async with strict(rig) as (adapter, ear), element(server, rig.user.account) as client:
         room = await direct(client, ear, bot)
         async with heard(ear) as hearing:
@@ -207,7 +215,8 @@ async def test_without_the_word_of_the_owner_on_both_sides_nothing_is_verified(
 
 async def test_only_the_owner_can_verify(rig: AnnaOnMatrix):
     eve = rig.driver.users[await rig.driver.user("Eve")]
-    at, bot = Place(await rig.driver.chat([rig.anna, eve.id])), rig.driver.bot.account
+    at = Place(await rig.driver.chat([rig.anna, eve.id]))
+    bot = rig.driver.bot.account
     request = {"from_device": "EVE", "methods": ["m.sas.v1"], "timestamp": 1}
     to_device = {"messages": {bot.user_id: {bot.device_id: {**request, "transaction_id": "1"}}}}
     async with strict(rig) as (_, ear):
@@ -220,7 +229,8 @@ async def test_only_the_owner_can_verify(rig: AnnaOnMatrix):
 
 
 async def test_a_request_may_be_encrypted(rig: AnnaOnMatrix):
-    at, bot = await rig.place(Shape.ENCRYPTED_DM), rig.driver.bot.id
+    at = await rig.place(Shape.ENCRYPTED_DM)
+    bot = rig.driver.bot.id
     request = {"from_device": rig.user.account.device_id, "methods": ["m.sas.v1"], "to": bot}
     request |= {"msgtype": "m.key.verification.request", "body": "Verify me."}
     async with listening(rig.adapter) as ear:

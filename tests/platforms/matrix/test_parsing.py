@@ -17,7 +17,8 @@ from segue.platforms.matrix.events import EVENT, RoomEvent, is_id, state_event
 from segue.platforms.matrix.events import ROOM as ROOM_SIGIL
 from tests.rigs.matrix.specimens import ANNA, BOT, FILE, ID, MESSAGE, ROOM
 
-ROOT, EVE = "$root", "@eve:segue.test"
+ROOT = "$root"
+EVE = "@eve:segue.test"
 FALLBACK = {"is_falling_back": True, "m.in_reply_to": {"event_id": ROOT}}
 THREAD = {"rel_type": "m.thread", "event_id": ROOT, **FALLBACK}
 

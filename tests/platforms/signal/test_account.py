@@ -118,7 +118,8 @@ async def test_a_good_account_has_no_findings_to_fix(rig: AnnaOnSignal):
     ],
 )
 async def test_a_finding_says_what_to_do(rig: AnnaOnSignal, change: str, text: str, fix: str):
-    driver, anna = rig.driver, rig.anna
+    driver = rig.driver
+    anna = rig.anna
     await driver.chat(Kind.DM, [anna])
     group = await driver.chat(Kind.GROUP, [anna])
     match change:

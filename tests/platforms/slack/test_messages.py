@@ -30,14 +30,16 @@ class History:
 
 
 async def test_a_message_sent_by_an_earlier_process_is_found():
-    sent, history = SentMessages(), History(old="1")
+    sent = SentMessages()
+    history = History(old="1")
     assert await sent.find(history, HERE, "old") == "1"
     assert await sent.find(history, HERE, "new") is None
     assert await sent.find(history, THERE, "old") is None
 
 
 async def test_a_chat_is_searched_again_only_if_an_outcome_is_unknown():
-    sent, history = SentMessages(), History()
+    sent = SentMessages()
+    history = History()
     for number in range(3):
         assert await sent.find(history, HERE, f"key {number}") is None
         sent.add(HERE, f"key {number}", str(number))
@@ -50,7 +52,8 @@ async def test_a_chat_is_searched_again_only_if_an_outcome_is_unknown():
 
 
 async def test_after_a_reconnection_every_chat_is_searched_again():
-    sent, history = SentMessages(), History()
+    sent = SentMessages()
+    history = History()
     assert await sent.find(history, HERE, "1") is None
     sent.add(HERE, "1", "one")
     sent.forget()
@@ -81,7 +84,8 @@ class Service:
         self.streams = Streams(self.start, self.call, self.later)
 
     def _fail(self) -> None:
-        fault, self.fault = self.fault, None
+        fault = self.fault
+        self.fault = None
         if fault is not None:
             raise fault
 

@@ -114,7 +114,8 @@ async def test_the_owner_alone_is_notified_of_a_new_thread_in_a_channel(
 
 
 async def test_a_message_with_buttons_can_be_as_long_as_any_other(rig: AnnaOnSlack):
-    at, long = await home(rig), "x" * rig.adapter.capabilities.length
+    at = await home(rig)
+    long = "x" * rig.adapter.capabilities.length
     buttons = [Button("Yes", "y"), Button("N" * 200, "n")]
     receipt = await rig.adapter.send(at, part(long), key="1", buttons=buttons)
     await rig.adapter.edit(at, receipt, part("Done."))

@@ -16,9 +16,12 @@ from segue.platforms.slack.updates import Scope, address, parse, written
 from tests.rigs.slack.specimens import ANNA, BOT, CHANNEL, COMMAND, EDITED, FILE, MESSAGE, PRESS, TS
 
 ROOT = "1790000000.000001"
-TEAM, NEAR, FAR = "T0100000001", "T0100000002", "T0200000001"
+TEAM = "T0100000001"
+NEAR = "T0100000002"
+FAR = "T0200000001"
 """The app's workspace, another one of the same organisation, and one of another organisation."""
-ORGANISATION, FAR_ORGANISATION = "E0100000001", "E0200000001"
+ORGANISATION = "E0100000001"
+FAR_ORGANISATION = "E0200000001"
 ALONE = Me(user_id=BOT, team_id=TEAM)
 IN_ORGANISATION = Me(user_id=BOT, team_id=TEAM, enterprise_id=ORGANISATION)
 GLOBAL = "W0100000009"

@@ -117,7 +117,8 @@ async def test_a_topic_is_opened_where_the_home_is_a_topic_itself(rig: AnnaOnTel
 async def test_an_error_in_a_chat_without_write_access_says_what_to_do(
     rig: AnnaOnTelegram, shape: Shape, status: Status | None, advice: str
 ):
-    at, anna = await home_at(rig, shape), int(rig.anna)
+    at = await home_at(rig, shape)
+    anna = int(rig.anna)
     chat = int(at.chat_id)
     if status is not None:
         await rig.driver.rights(anna, chat, status)

@@ -228,7 +228,9 @@ def test_an_album_with_forwarded_text_is_forwarded():
 
 
 def test_a_late_file_is_addressed_to_the_bot_if_its_album_was():
-    found, ours, other = Albums(), part(1, ""), part(2, "", addressed=False)
+    found = Albums()
+    ours = part(1, "")
+    other = part(2, "", addressed=False)
     asked = [("a", [other, ours]), ("a", [other]), ("b", [other]), (".", [ours]), (".", [other])]
     addressed = [found.merged(letter(name), parts).addressed for name, parts in asked]
     assert addressed == [True, True, False, True, False]

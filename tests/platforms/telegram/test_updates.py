@@ -41,7 +41,8 @@ async def test_an_adapter_has_caught_up_after_a_batch_that_is_not_full(rig: Anna
 
 async def test_an_album_is_one_message(rig: AnnaOnTelegram):
     at = await rig.place(Shape.DM)
-    anna, chat = int(rig.anna), int(at.chat)
+    anna = int(rig.anna)
+    chat = int(at.chat)
     async with listening(rig.adapter) as ear:
         await rig.driver.hold()
         await rig.say(at, "before")
@@ -60,7 +61,8 @@ async def test_an_album_is_one_message(rig: AnnaOnTelegram):
 
 async def test_an_album_that_arrives_in_two_polls_is_one_message(peer: Peer, rig: AnnaOnTelegram):
     at = await rig.place(Shape.DM)
-    anna, chat = int(rig.anna), int(at.chat)
+    anna = int(rig.anna)
+    chat = int(at.chat)
     adapter = TelegramAdapter(peer.token, peer.url, album_seconds=0.3)
     await adapter.connect()
     async with listening(adapter) as ear:

@@ -112,7 +112,9 @@ def update(timestamp: int, update_id: str) -> WebhookUpdate:
 
 
 async def test_a_delivery_waits_for_one_that_it_has_overtaken():
-    clock, early, late = Clock(), update(1, "a"), update(2, "b")
+    clock = Clock()
+    early = update(1, "a")
+    late = update(2, "b")
     updates = Deliveries(5.0, clock)
     requests = [asyncio.ensure_future(updates.record([it])) for it in (late, early)]
     await asyncio.wait(requests, timeout=0)

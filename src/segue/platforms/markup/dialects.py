@@ -82,7 +82,11 @@ def quiet(pattern: str) -> Callable[[str], str]:
 # Ranges: a platform takes plain text, and the parts of it that are bold as ranges. The marks are
 # noncharacters, which Unicode reserves for use within a program: no text has them.
 
-BOLD, ITALIC, STRIKE, CODE, END = "\ufdd0", "\ufdd1", "\ufdd2", "\ufdd3", "\ufdd4"
+BOLD = "\ufdd0"
+ITALIC = "\ufdd1"
+STRIKE = "\ufdd2"
+CODE = "\ufdd3"
+END = "\ufdd4"
 _STYLES = {BOLD: "BOLD", ITALIC: "ITALIC", STRIKE: "STRIKETHROUGH", CODE: "MONOSPACE"}
 _MARK = re.compile(f"([{BOLD}-{END}])")
 
@@ -94,7 +98,8 @@ def without_marks(text: str) -> str:
 def ranges(text: str) -> Iterator[tuple[str, int, int]]:
     """Yield each style in `text` with the start and the length of what has it, counted in UTF-16
     units of the text without marks."""
-    at, opened = 0, list[tuple[str, int]]()
+    at = 0
+    opened = list[tuple[str, int]]()
     for piece in _MARK.split(text):
         if piece == END and opened:
             mark, start = opened.pop()

@@ -106,7 +106,8 @@ def _blocks(tokens: Sequence[Token]) -> tuple[Block, ...]:
 
 def _block(group: Sequence[Token]) -> Block | None:
     """None for an empty block."""
-    head, inner = group[0], group[1:-1]
+    head = group[0]
+    inner = group[1:-1]
     match head.type:
         case "paragraph_open":
             return Paragraph(lines) if (lines := _lines(inner)) else None

@@ -229,7 +229,8 @@ class _Writer:
             possible = self._marks.code_in_link or not linked
             wrap = self._marks.span_code(span.text) if possible else None
         else:
-            styles, broken = self._marks.styles, self._marks.styles_in_word
+            styles = self._marks.styles
+            broken = self._marks.styles_in_word
             wrap = (styles if broken is None or mark not in in_word else broken).get(mark.kind)
         # A new key per line, so that a mark that spans several lines is closed in each.
         return self._nest.enter(outer, object(), wrap, NOTHING) if wrap else outer
@@ -263,7 +264,8 @@ class _Writer:
         text_gap, plain_gap = self._gap(base) if self.atoms and self._newlines else ("", "")
         rank = Rank.WORD if self._rank == Rank.INSIDE and raw[:1].isspace() else self._rank
         self.atoms.append(Atom(frame, rank, raw, escape, text_gap, plain_gap, exact, linked))
-        self._base, self._newlines = base, 0
+        self._base = base
+        self._newlines = 0
         self._rank = Rank.WORD if raw[-1:].isspace() else Rank.INSIDE
 
     def _gap(self, base: Frame) -> tuple[str, str]:
@@ -297,7 +299,8 @@ def _within_words(line: Line, *, parted: bool) -> set[Mark]:
     found: set[Mark] = set()
     for one, other in pairwise(line):
         if one.text[-1:].isalnum() and other.text[:1].isalnum():
-            ended, begun = set(one.marks) - set(other.marks), set(other.marks) - set(one.marks)
+            ended = set(one.marks) - set(other.marks)
+            begun = set(other.marks) - set(one.marks)
             if not (parted and ended and begun):
                 found |= ended | begun
     return found

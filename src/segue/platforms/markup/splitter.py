@@ -271,7 +271,9 @@ def _take(ahead: list[Atom], limit: int, measure: Ruler) -> list[Atom]:
 
 
 def _grown(fill: _Fill, atom: Atom, measure: Ruler) -> _Fill:
-    text, plain, frame = measure(atom.escape(atom.raw)), measure(atom.raw), atom.frame
+    text = measure(atom.escape(atom.raw))
+    plain = measure(atom.raw)
+    frame = atom.frame
     if fill.frame is not frame or not fill.begun:
         both = shared(fill.frame, frame)
         text += fill.frame.text_closing - both.text_closing
@@ -299,12 +301,14 @@ def _before_word(row: Sequence[Atom], fills: Sequence[_Fill], limit: int, measur
 def _best(row: Sequence[Atom], fills: Sequence[_Fill], least: int) -> int:
     """The cut with the best rank, as late as possible, with at least `least` units before it; 0 if
     there is none."""
-    best, rank = 0, Rank.NEVER
+    best = 0
+    rank = Rank.NEVER
     for n in range(len(row) - 1, 0, -1):
         if fills[n].closed() < least:
             break
         if row[n].rank < rank:
-            best, rank = n, row[n].rank
+            best = n
+            rank = row[n].rank
     return best
 
 
@@ -314,7 +318,8 @@ def _best(row: Sequence[Atom], fills: Sequence[_Fill], least: int) -> int:
 def _words(atom: Atom, limit: int) -> list[Atom]:
     """Divide an atom into sentences, and long sentences into groups of words."""
     groups: list[tuple[str, int]] = []
-    start, rank = 0, atom.rank
+    start = 0
+    rank = atom.rank
     for word in _WORD.finditer(atom.raw):
         end = word.end()
         ended = _SENTENCE_END.search(word[0])

@@ -38,7 +38,8 @@ _WRONG = "the user name or the password is not right"
 async def checks(client: MatrixDevice, home: Address | None) -> AsyncGenerator[Finding]:
     """Check the token, the owner, and the home channel."""
     await client.greet()
-    me, owner = client.me, client.owner
+    me = client.me
+    owner = client.owner
     good = f"The access token is good: the bot is {me.user_id}, device {me.device_id}."
     yield Finding(True, good)
     good = f"The bot accepts invitations from {owner}."
@@ -49,7 +50,8 @@ async def checks(client: MatrixDevice, home: Address | None) -> AsyncGenerator[F
         return
     room = await _room(client, home.chat_id)
     good = f"The home room is {(room and room.name) or home.chat_id}."
-    bad, fix = "The bot is not in the home room.", _INVITE.format(me.user_id)
+    bad = "The bot is not in the home room."
+    fix = _INVITE.format(me.user_id)
     yield check(room, good, bad, fix, vital=True)
     if room is not None and room.encrypted and not client.trusts_first_use:
         async with client.keys.alone():

@@ -71,7 +71,8 @@ class MatrixAdapter(RemoteAdapter[MatrixDevice]):
     async def _greet(self, client: MatrixDevice) -> None:
         await client.greet()
         await updates.begin(client)
-        self.account, self.mention = client.me.user_id, client.names[0]
+        self.account = client.me.user_id
+        self.mention = client.names[0]
 
     # Inbound
 
@@ -104,7 +105,8 @@ class MatrixAdapter(RemoteAdapter[MatrixDevice]):
         self.connection.in_background(lambda device: device.client.post(where, given))
 
     async def _fetch(self, attachment: base.Attachment) -> bytes:
-        limit, client = self.capabilities.attachment_bytes, self.client.client
+        limit = self.capabilities.attachment_bytes
+        client = self.client.client
         if not attachment.id.startswith("{"):
             return await client.download(attachment.id, limit)
         try:
@@ -134,7 +136,8 @@ class MatrixAdapter(RemoteAdapter[MatrixDevice]):
     async def _edit(
         self, at: Address, receipt: Receipt, text: str, *, markup: bool, buttons: Sequence[Button]
     ) -> None:
-        before, new = await self.client.original(at.chat_id, receipt), _text(text)
+        before = await self.client.original(at.chat_id, receipt)
+        new = _text(text)
         if before is not None and before.content.filename:
             known = msgspec.to_builtins(before.content)
             new |= {it: known[it] for it in _FILE_FIELDS if it in known}
@@ -146,7 +149,8 @@ class MatrixAdapter(RemoteAdapter[MatrixDevice]):
     async def _upload(
         self, to: Address, file: Upload, caption: str, *, markup: bool, key: str
     ) -> Receipt:
-        device, name = self.client, sending.file_name(file)
+        device = self.client
+        name = sending.file_name(file)
         kind = _KINDS.get(file.media_type.partition("/")[0], "m.file")
         content = {**_text(name if is_empty(caption) else caption), "msgtype": kind}
         content |= {"filename": name, "info": {"mimetype": file.media_type, "size": len(file.data)}}

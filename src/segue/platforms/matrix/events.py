@@ -24,7 +24,9 @@ from segue.platforms.base import Attachment, Inbound, InboundKind, Quote
 from segue.platforms.content import FileKind
 from segue.platforms.errors import lenient, parsed
 
-EVENT, ROOM, USER = "$", "!", "@"
+EVENT = "$"
+ROOM = "!"
+USER = "@"
 """What ids begin with."""
 _ID_BYTES = 255
 
@@ -288,7 +290,8 @@ class Room:
 
     def apply(self, event: RoomEvent) -> None:
         """Take a state event."""
-        state, key = event.content, event.state_key or ""
+        state = event.content
+        key = event.state_key or ""
         match event.type, key:
             case "m.room.member", user:
                 self._apply_member(user, state)
@@ -328,15 +331,21 @@ def parse(
         return replace(found, forgeable=room.encrypted and not event.was_encrypted)
     if event.type not in MESSAGES:
         return None
-    said, kind, place, quote = event.content, InboundKind.MESSAGE, event, None
+    said = event.content
+    kind = InboundKind.MESSAGE
+    place = event
+    quote = None
     if event.type == "m.sticker":
         said = replace(said, msgtype=event.type)
     if said.relation.rel_type == "m.replace":
         if about is None or said.new is None or not event.is_edit_of(about):
             return None
-        said, kind, place = said.new, InboundKind.EDIT, about
+        said = said.new
+        kind = InboundKind.EDIT
+        place = about
     elif about is not None:
-        ours, text = about.sender == me, content.quoted(*_words(about.content))
+        ours = about.sender == me
+        text = content.quoted(*_words(about.content))
         author = "" if ours else room.members.get(about.sender, about.sender)
         quote = Quote(author=author, text=text, ours=ours, message_id=about.event_id)
     text, files = _words(said)
@@ -363,7 +372,8 @@ def inbound(
     kind: InboundKind, event: RoomEvent, room: Room, thread: str | None = None, **more: Any
 ) -> Inbound:
     """An Inbound of the event's sender."""
-    user, count = event.sender, len(room.members)
+    user = event.sender
+    count = len(room.members)
     is_private = room.direct and count <= 2 and not room.unclear
     return Inbound(
         kind=kind,
@@ -381,11 +391,14 @@ def _words(said: EventContent) -> tuple[str, list[Attachment]]:
     """The text of a message, and its files."""
     if said.msgtype in _TEXTS:
         return (_FALLBACK.sub("", said.body, 1) if said.relation.reply else said.body), []
-    kind, file = _FILES.get(said.msgtype), json.dumps(said.file) if said.file else said.url
+    kind = _FILES.get(said.msgtype)
+    file = json.dumps(said.file) if said.file else said.url
     if kind is None or not file:
         return "", []
     # Without a file name, the body is one. With it, the body is a caption.
-    name, caption = said.filename or said.body, said.body
-    media, size = said.info.mimetype or "", said.info.size or 0
+    name = said.filename or said.body
+    caption = said.body
+    media = said.info.mimetype or ""
+    size = said.info.size or 0
     found = content.attachment(kind, file, name=name, media_type=media, size=size)
     return ("" if caption == name else caption), [found]

@@ -26,9 +26,12 @@ from segue.platforms.matrix.folder import PrivateFolder
 
 logger = logging.getLogger(__name__)
 
-_MASTER, _DEVICES, _USERS = "master", "self_signing", "user_signing"
+_MASTER = "master"
+_DEVICES = "self_signing"
+_USERS = "user_signing"
 """The keys of an identity. The first signs the others, which sign devices and users."""
-_SEEDS, _OWNER = "identity", "owner"
+_SEEDS = "identity"
+_OWNER = "owner"
 """The files with our private keys, and with the identity of the owner that was verified."""
 CHANGED = "changed"
 _SIGN_IN = "Type `segue setup matrix --user {}` and give the password, which the server asks for."
@@ -42,7 +45,9 @@ class MatrixIdentity:
     """The identity of the bot's account, and that of the owner."""
 
     def __init__(self, client: MatrixClient, root: Path, user_id: str, owner: str) -> None:
-        self.client, self.user_id, self.owner = client, user_id, owner
+        self.client = client
+        self.user_id = user_id
+        self.owner = owner
         self._folder = PrivateFolder(root, quote(user_id, safe="@"))  # for all of its devices
         self.master = ""
         """The public key of the bot's identity. Empty if it is not ours, or there is none."""
@@ -63,7 +68,8 @@ class MatrixIdentity:
             if not self._own():  # they may not have been uploaded
                 seeds = {use: secrets.token_hex(32) for use in (_MASTER, _DEVICES, _USERS)}
                 self._folder.save(_SEEDS, seeds)
-            own, made = self._own(), dict[str, Any]()
+            own = self._own()
+            made = dict[str, Any]()
             for use, key in own.items():
                 document = {"user_id": self.user_id, "usage": [use], "keys": {key.name: key.public}}
                 made[f"{use}_key"] = own[_MASTER].sign(self.user_id, document)
@@ -72,7 +78,9 @@ class MatrixIdentity:
 
     async def sign(self, device_id: str, keys: Mapping[str, str]) -> None:
         """Sign the bot's device, which has these keys, if the identity is ours."""
-        me, found, own = self.user_id, await self.publish(), self._own()
+        me = self.user_id
+        found = await self.publish()
+        own = self._own()
         device = found.device_keys.get(me, {}).get(device_id, {})
         master = _public(found.master_keys.get(me), _MASTER)
         self.master = master if own and own[_MASTER].public == master else ""
@@ -115,7 +123,9 @@ class MatrixIdentity:
     def vouched(self, found: QueriedKeys) -> dict[str, Any] | None:
         """The keys of each device that the owner's identity vouches for. None if that identity is
         not the one that was verified: then nothing that it vouched for counts any more."""
-        user, verified, by = self.owner, self.verified, found.self_signing_keys.get(self.owner)
+        user = self.owner
+        verified = self.verified
+        by = found.self_signing_keys.get(self.owner)
         self.theirs = _public(found.master_keys.get(user), _MASTER) or self.theirs
         if verified and self.theirs and verified != self.theirs:
             if verified != CHANGED:

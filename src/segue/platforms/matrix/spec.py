@@ -5,7 +5,8 @@ from __future__ import annotations
 from segue.core.address import Platform
 from segue.platforms.spec import Field, FieldKind, PlatformSpec, SignIn, UploadRules, UserIds
 
-VERIFIED, FIRST_USE = "verified", "first-use"
+VERIFIED = "verified"
+FIRST_USE = "first-use"
 """Which devices get the keys of encrypted rooms: those that the owner has verified, or each device
 from the first time that it is seen."""
 

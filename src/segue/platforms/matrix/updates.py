@@ -226,7 +226,8 @@ async def _prepare(device: MatrixDevice, synced: Synced) -> None:
 async def _invited(device: MatrixDevice, room_id: str, state: EventList) -> None:
     """Accept an invitation of the owner, or to a room that replaces one of ours. Leave others
     alone."""
-    room, me = Room(room_id), device.me.user_id
+    room = Room(room_id)
+    me = device.me.user_id
     for event in filter(None, (state_event(bytes(raw)) for raw in state.events)):
         room.apply(event)
         if (event.type, event.state_key) != ("m.room.member", me):

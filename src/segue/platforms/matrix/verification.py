@@ -36,7 +36,8 @@ class Verifications:
     """The verifications of the owner's devices, and of the owner's identity with them."""
 
     def __init__(self, keys: Keys, folder: PrivateFolder) -> None:
-        self._keys, self._folder = keys, folder
+        self._keys = keys
+        self._folder = folder
         self.shown: Sas | None = None
         """The one whose emoji the owner has to compare."""
         self._proven = ""
@@ -45,14 +46,17 @@ class Verifications:
     async def receive(self, event: dict[str, Any], room_id: str = "") -> None:
         """Take what another device sent, or a user in a room. Only the owner may verify, and other
         clients of the bot's account, so that they sign its device."""
-        content, olm = converted(event.get("content"), dict[str, Any]) or {}, self._keys.olm
-        kind, sender = str(content.get("msgtype") or event.get("type")), str(event.get("sender"))
+        content = converted(event.get("content"), dict[str, Any]) or {}
+        olm = self._keys.olm
+        kind = str(content.get("msgtype") or event.get("type"))
+        sender = str(event.get("sender"))
         if not kind.startswith(PREFIX):
             return
         if sender not in (self._keys.identity.owner, olm.user_id):
             logger.warning("verification refused sender=%s", sender)
             return
-        kind, other = kind.removeprefix(PREFIX), str(content.get("from_device"))
+        kind = kind.removeprefix(PREFIX)
+        other = str(content.get("from_device"))
         name = self._joined(room_id, event, content) if room_id else content.get("transaction_id")
         if not isinstance(name, str):
             return
@@ -73,7 +77,8 @@ class Verifications:
 
     def _joined(self, room_id: str, event: dict[str, Any], content: dict[str, Any]) -> str | None:
         """The request that an event of a room belongs to, or None if it is not to the bot."""
-        relation, name = converted(content.get("m.relates_to"), Relation), str(event["event_id"])
+        relation = converted(content.get("m.relates_to"), Relation)
+        name = str(event["event_id"])
         if content.get("to") == self._keys.olm.user_id:
             self._keys.rooms[name] = room_id
         elif relation is not None:
@@ -82,7 +87,8 @@ class Verifications:
 
     async def go_on(self) -> None:
         """Confirm the emoji if the owner has, and trust the device if both sides have."""
-        sas, pending = self.shown, self._folder.load(PendingVerification, FILE)
+        sas = self.shown
+        pending = self._folder.load(PendingVerification, FILE)
         if sas is None or pending is None or _is_over(sas, pending):
             self.shown = None
             if pending is not None and not pending.verified:
@@ -92,7 +98,8 @@ class Verifications:
             sas.accept_sas()
             await self._keys.send(self._macs(sas))
         if sas.verified and sas.verified_devices:  # matrix-nio takes a MAC of no device, too
-            device, self.shown = sas.other_olm_device, None
+            device = sas.other_olm_device
+            self.shown = None
             self._keys.trust(device, self._proven)
             self._folder.save(FILE, replace(pending, verified=True))
             logger.info("device verified user=%s device=%s", device.user_id, device.id)
@@ -100,7 +107,9 @@ class Verifications:
 
     def _show(self, sas: Sas) -> None:
         """Show the emoji to the owner."""
-        self.shown, other, emoji = sas, sas.other_olm_device, _emoji(sas)
+        self.shown = sas
+        other = sas.other_olm_device
+        emoji = _emoji(sas)
         self._proven = ""
         shown = PendingVerification(sas.transaction_id, other.user_id, other.id, emoji)
         self._folder.save(FILE, shown)
@@ -138,7 +147,8 @@ def _emoji(sas: Sas) -> tuple[tuple[str, str], ...]:
 def _mac(sas: Sas, key: str, name: str, *, ours: bool) -> str:
     """The MAC of a key with that name, by us or by the other side."""
     made: Any = sas.established_sas
-    us, other = sas.own_user + sas.own_device, sas.other_olm_device
+    us = sas.own_user + sas.own_device
+    other = sas.other_olm_device
     them = other.user_id + other.id
     info = f"{us}{them}" if ours else f"{them}{us}"
     return made.calculate_mac(key, f"MATRIX_KEY_VERIFICATION_MAC{info}{sas.transaction_id}{name}")

@@ -237,7 +237,9 @@ class EventStream:
             self._first = asyncio.ensure_future(anext(self._updates))
 
     async def close(self) -> None:
-        updates, first, self._updates = self._updates, self._first, None
+        updates = self._updates
+        first = self._first
+        self._updates = None
         if updates is not None and first is not None:
             first.cancel()
             await asyncio.gather(first, return_exceptions=True)

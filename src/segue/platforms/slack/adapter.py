@@ -109,7 +109,8 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
     async def _greet(self, client: SlackClient) -> None:
         me = await client.call("auth.test", Me)
         self._me = me
-        self.account, self.mention = me.user_id, f"@{me.user}"
+        self.account = me.user_id
+        self.mention = f"@{me.user}"
         keys = HISTORY.issubset(client.scopes)
         self.capabilities = dataclasses.replace(type(self).capabilities, keys=keys)
         self._sent.forget()
@@ -287,7 +288,8 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
             await self._streams.end(to, stream)
         if (found := await self._arrived(to, key)) is not None:
             return Receipt(found)
-        name, client = sending.file_name(file), self.client
+        name = sending.file_name(file)
+        client = self.client
         given: dict[str, Any] = {"filename": name, "length": len(file.data)}
         new = await client.call("files.getUploadURLExternal", NewFile, **given)
         await client.upload(new.upload_url, file.data)
@@ -410,7 +412,8 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         me = await client.call("auth.test", Me)
         yield Finding(True, f"The bot token is good: the app is @{me.user} in {me.team}.")
         missing = ", ".join(sorted(_SCOPES.difference(client.scopes)))
-        good, bad = "The app has every scope that it needs.", f"The app lacks scopes: {missing}."
+        good = "The app has every scope that it needs."
+        bad = f"The app lacks scopes: {missing}."
         yield check(not missing, good, bad, _ADD)
         try:
             await client.endpoint()
@@ -425,7 +428,8 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
             bad = (
                 "The app cannot write in the home channel: it is archived, or the app is not in it."
             )
-            good, fix = f"The home channel is {name}.", _INVITE.format(me.user)
+            good = f"The home channel is {name}."
+            fix = _INVITE.format(me.user)
             yield check(_is_usable(channel), good, bad, fix, vital=True)
 
 

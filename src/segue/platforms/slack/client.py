@@ -212,8 +212,10 @@ class SlackClient:
     def __init__(self, token: str, app_token: str, url: str, silence: float) -> None:
         """Raise ConnectFailed if one of them cannot be a token."""
         with FAILURES.connecting():
-            self._bot, self._app = bearer(token), bearer(app_token)
-        self._api, official = f"{(url or 'https://slack.com').rstrip('/')}/api", not url
+            self._bot = bearer(token)
+            self._app = bearer(app_token)
+        self._api = f"{(url or 'https://slack.com').rstrip('/')}/api"
+        official = not url
         self._http = HttpClient(silence=silence, secret=token, trust_env=official)
         self.socket = Socket(self.endpoint, silence, trust_env=official)
         self.scopes: Collection[str] = ()
@@ -239,7 +241,8 @@ class SlackClient:
         # Every method takes a form, and some take nothing else.
         some = {name: it for name, it in given.items() if it is not None}
         form = {name: it if isinstance(it, str) else json.dumps(it) for name, it in some.items()}
-        token, url = self._app if app else self._bot, f"{self._api}/{method}"
+        token = self._app if app else self._bot
+        url = f"{self._api}/{method}"
         response = await self._http.exchange("POST", url, data=form, headers=token)
         status = decode(response.body, CallStatus)
         if not status.ok:
@@ -275,7 +278,8 @@ class SlackClient:
     async def stamped(self, at: Address, me: str) -> tuple[dict[str, str], set[str]]:
         """The ids of our messages in a channel or thread, by the stamps that they carry, and the
         ids of our streams without a stamp."""
-        found, streams = dict[str, str](), set[str]()
+        found = dict[str, str]()
+        streams = set[str]()
         for message in await self._recent(at):
             stamps = [block.block_id for block in message.blocks]
             stamps.append(str(message.metadata.event_payload.get("stamp")))

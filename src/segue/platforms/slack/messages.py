@@ -147,7 +147,8 @@ class Streams:
             stream.grows = stream.size + len(more) <= _MOST_SHOWN
             if stream.grows:
                 await self._grow(at, stream, more)
-                stream.shown, stream.size = text, stream.size + len(more)
+                stream.shown = text
+                stream.size = stream.size + len(more)
         self._wait(at, stream)
 
     async def _begin(self, at: Address, text: str) -> _Stream:

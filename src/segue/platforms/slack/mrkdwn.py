@@ -30,7 +30,8 @@ def typed(text: str) -> str:
 
 
 def _shown(link: re.Match[str]) -> str:
-    target, label = link[1], link[2]
+    target = link[1]
+    label = link[2]
     match target[:1]:
         case "@" | "#":
             return f"{target[0]}{label.lstrip('@#')}" if label else f"<{target}>"

@@ -118,7 +118,8 @@ class TelegramAdapter(RemoteAdapter[Client]):
         if (await client.bot.get_webhook_info()).url:
             await client.bot.delete_webhook(drop_pending_updates=False)
         self._me = User(me.id, me.is_bot, me.first_name, username=me.username or "")
-        self.account, self.mention = str(me.id), f"@{self._me.username}"
+        self.account = str(me.id)
+        self.mention = f"@{self._me.username}"
         self._is_behind = True
 
     # Inbound
@@ -179,7 +180,8 @@ class TelegramAdapter(RemoteAdapter[Client]):
     async def _edit(
         self, at: Address, receipt: Receipt, text: str, *, markup: bool, buttons: Sequence[Button]
     ) -> None:
-        name, bot = receipt.removeprefix(_UNDER_A_FILE), self.client.bot
+        name = receipt.removeprefix(_UNDER_A_FILE)
+        bot = self.client.bot
         message = sending.number(name, "message to edit not found")
         given = _options(markup, buttons, chat_id=where(at)["chat_id"], message_id=message)
         if name != receipt:
@@ -190,9 +192,11 @@ class TelegramAdapter(RemoteAdapter[Client]):
     async def _upload(
         self, to: Address, file: Upload, caption: str, *, markup: bool, key: str
     ) -> Receipt:
-        name, text = sending.file_name(file), None if is_empty(caption) else caption
+        name = sending.file_name(file)
+        text = None if is_empty(caption) else caption
         given = _options(markup, filename=name, caption=text, read_timeout=_UPLOAD_SECONDS)
-        sent, bot = "", self.client.bot
+        sent = ""
+        bot = self.client.bot
         if file.media_type in _PHOTOS and len(file.data) <= _PHOTO_BYTES:
             try:
                 sent = await self._deliver(to, partial(bot.send_photo, photo=file.data, **given))
@@ -305,7 +309,8 @@ class TelegramAdapter(RemoteAdapter[Client]):
         bot = client.bot
         me = await bot.get_me()
         yield Finding(True, f"The token is good: the bot is @{me.username}.")
-        good, bad = "No webhook is set.", "A webhook is set, so nothing can be received."
+        good = "No webhook is set."
+        bad = "A webhook is set, so nothing can be received."
         yield check(not (await bot.get_webhook_info()).url, good, bad, _WEBHOOK)
         if home is None or home.chat_type is ChatType.DM:
             good = "Direct messages with the bot can have topics."
@@ -327,7 +332,8 @@ class TelegramAdapter(RemoteAdapter[Client]):
             yield check(chat.is_forum, "The group has topics.", bad, _TOPICS)
             member = await bot.get_chat_member(chat.id, me.id)
             admin = isinstance(member, ChatMemberAdministrator)
-            good, bad = "The bot may manage topics there.", "The bot may not manage topics there."
+            good = "The bot may manage topics there."
+            bad = "The bot may not manage topics there."
             yield check(admin and member.can_manage_topics, good, bad, _MANAGER)
             good = "The bot hears all that is said in the group."
             bad = "Privacy mode is on: the bot hears only commands, replies to it, and its name."

@@ -83,7 +83,8 @@ class Client:
         if not _TOKEN.fullmatch(token):
             raise FAILURES.unreachable(_UNKNOWN if token else _MISSING, setup=True)
         hide(token, "telegram.Bot")
-        base, official = (url or _TELEGRAM).rstrip("/"), not url
+        base = (url or _TELEGRAM).rstrip("/")
+        official = not url
         self._http = HttpClient(silence=silence, secret=token, refusal=_refusal, trust_env=official)
         self.close = self._http.close
         # The library calls only `post` of its transport. Its own `post` wraps all errors.
@@ -113,14 +114,16 @@ class Client:
 
     async def fetch(self, file_id: str, limit: int) -> bytes:
         """The content of a file. The library's own method has no size limit."""
-        path, files = (await self.bot.get_file(file_id)).file_path, self.bot.base_file_url
+        path = (await self.bot.get_file(file_id)).file_path
+        files = self.bot.base_file_url
         if not path:
             raise Refused(404, "the file is gone")
         url = f"{files}/{path.removeprefix(f'{files}/')}"
         return await self._http.request("GET", url, limit=limit)
 
     async def _post(self, url: str, request_data: RequestData, read_timeout: Any, **_: Any) -> Any:
-        data, files = request_data.json_parameters, request_data.multipart_data or None
+        data = request_data.json_parameters
+        files = request_data.multipart_data or None
         seconds = None if read_timeout is BaseRequest.DEFAULT_NONE else read_timeout
         answer = self._http.request("POST", url, data=data, files=files, seconds=seconds)
         return result(await answer)

@@ -103,7 +103,8 @@ def _pieces(payload: bytes) -> Iterator[bytes]:
                 depth -= 1
             case b"," | b"]" if not depth:
                 yield payload[start : mark.start()]
-                start, found = mark.end(), True
+                start = mark.end()
+                found = True
                 if mark[0] == b"]":
                     return
             case _:
@@ -163,7 +164,8 @@ class Albums:
     def settled(self, updates: Sequence[Update]) -> int:
         """The number of leading updates that belong to no album that may still grow."""
         names = [update.album for update in updates]
-        before, self._seen = self._seen, Counter(filter(None, names))
+        before = self._seen
+        self._seen = Counter(filter(None, names))
         held = {name for name, parts in self._seen.items() if before[name] != parts}
         end = len(names)
         while held:

@@ -222,7 +222,9 @@ def _said(update: Update, message: Message, me: User) -> Inbound | None:
         group = User(message.chat.id, is_bot=False, first_name="")
         new = address(replace(message.chat, id=message.migrate_to_chat_id))
         return _inbound(InboundKind.MOVED, update, message.chat, group, moved_to=new)
-    author, files, quote = _forwarded_from(message), _attachments(message), _quote(message, me)
+    author = _forwarded_from(message)
+    files = _attachments(message)
+    quote = _quote(message, me)
     # Text that the sender only passed on is content, addressed to no bot.
     passed_on = message.text or message.caption, False, False
     if (words := _words(message, me) if author is None else passed_on) is None:
@@ -260,7 +262,8 @@ def _pressed(update: Update, query: CallbackQuery) -> Inbound | None:
         return None
     # For a message that is no longer accessible, Telegram does not say which topic it is in. The
     # button must not act in another place.
-    text, author = query.data if message.date else "", _forwarded_from(message)
+    text = query.data if message.date else ""
+    author = _forwarded_from(message)
     more = {"text": text, "press_id": query.id, "forwarded_from": author}
     return _inbound(InboundKind.BUTTON, update, message.chat, query.sender, message, **more)
 
@@ -303,7 +306,8 @@ def _words(message: Message, me: User) -> tuple[str, bool, bool] | None:
     """The text without the bot's name at its start, whether it is a command, and whether it is
     addressed to the bot. None for a command to another bot."""
     text = whole = message.text or message.caption
-    to_us, our_name = False, f"@{me.username}".lower()
+    to_us = False
+    our_name = f"@{me.username}".lower()
     for entity in message.entities if message.text else message.caption_entities:
         marked, rest = content.marked(whole, entity.offset, entity.length)
         if entity.type == "bot_command" and entity.offset == 0:
@@ -327,7 +331,8 @@ def _forwarded_from(message: Message) -> str | None:
 
 
 def _author(origin: Origin) -> str:
-    user, chat = origin.sender_user, origin.sender_chat or origin.chat
+    user = origin.sender_user
+    chat = origin.sender_chat or origin.chat
     user_name = user.name if user else origin.sender_user_name
     return ", ".join(filter(None, (user_name, chat.name if chat else "", origin.author_signature)))
 
@@ -335,7 +340,8 @@ def _author(origin: Origin) -> str:
 def _quote(message: Message, me: User) -> Quote | None:
     """The message that this one replies to. In a topic, a message that is not a reply is sent as a
     reply to the message that created the topic; it has no quote."""
-    part, replied = message.quote.text, message.reply_to_message
+    part = message.quote.text
+    replied = message.reply_to_message
     if (other := message.external_reply) is not None:
         return Quote(author=_author(other.origin), text=part or _quoted(other))
     if (story := message.reply_to_story) is not None:
@@ -343,7 +349,8 @@ def _quote(message: Message, me: User) -> Quote | None:
     topic = message.message_thread_id if message.is_topic_message else None
     if replied is None or replied.message_id == topic:
         return None
-    author, sender = _forwarded_from(replied), replied.sender_chat or replied.sender
+    author = _forwarded_from(replied)
+    sender = replied.sender_chat or replied.sender
     return Quote(
         author=author if author is not None else sender.name if sender else "",
         text=part or _quoted(replied),

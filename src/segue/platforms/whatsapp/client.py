@@ -122,7 +122,8 @@ class WhatsAppClient:
             self._headers = bearer(token)
             if not app_secret:
                 raise Lost("the app secret is missing", arrived=False)
-        self._base, self._phone = (url or _OFFICIAL).rstrip("/"), phone
+        self._base = (url or _OFFICIAL).rstrip("/")
+        self._phone = phone
         self._http = HttpClient(silence=silence, secret=token, refusal=_refused, trust_env=not url)
 
     async def close(self) -> None:
@@ -155,7 +156,8 @@ class WhatsAppClient:
         """Return the id under which the file can be sent."""
         given: dict[str, Any] = {"data": {"messaging_product": "whatsapp", "type": media_type}}
         given["files"] = {"file": (name, content, media_type)}
-        path, seconds = f"{self._phone}/media", _UPLOAD_SECONDS
+        path = f"{self._phone}/media"
+        seconds = _UPLOAD_SECONDS
         return (await self._call("POST", path, NamedAnswer, seconds=seconds, **given)).id
 
     async def fetch(self, media: str, limit: int) -> bytes:

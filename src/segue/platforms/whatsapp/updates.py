@@ -188,15 +188,21 @@ def _message(value: Value, it: WaMessage) -> WebhookUpdate | None:
         return None
     if it.revoke is not None or it.type == "revoke":
         return _deleted(it)
-    kind, said, name = InboundKind.MESSAGE, it, it.id
+    kind = InboundKind.MESSAGE
+    said = it
+    name = it.id
     if it.edit is not None and it.edit.message is not None:
-        kind, said, name = InboundKind.EDIT, it.edit.message, it.edit.original_message_id or ""
+        kind = InboundKind.EDIT
+        said = it.edit.message
+        name = it.edit.original_message_id or ""
     known = {one.wa_id: one.profile.name for one in value.contacts or () if one.profile}
     sender = known.get(it.sender) or ""
     more: dict[str, Any] = dict(zip(("text", "attachments"), _said(said), strict=True))
     context = said.context or WaItem()
     if chosen := it.interactive and (it.interactive.button_reply or it.interactive.list_reply):
-        kind, name, more = InboundKind.BUTTON, context.id or "", {"text": chosen.id or ""}
+        kind = InboundKind.BUTTON
+        name = context.id or ""
+        more = {"text": chosen.id or ""}
     elif context.forwarded or context.frequently_forwarded:
         more["forwarded_from"] = ""
     elif context.id and it.type != "button":
@@ -220,10 +226,13 @@ def _deleted(it: WaMessage) -> WebhookUpdate | None:
 
 def _status(it: WaStatus) -> WebhookUpdate | None:
     """What became of a message of ours. Its key, if it has one, comes back."""
-    kind, code, text = InboundKind.DELIVERED, "", it.biz_opaque_callback_data
+    kind = InboundKind.DELIVERED
+    code = ""
+    text = it.biz_opaque_callback_data
     if it.status == "failed":
         error = it.errors[0] if it.errors else GraphError(0)
-        kind, code = InboundKind.UNDELIVERED, f"#{error.code}"
+        kind = InboundKind.UNDELIVERED
+        code = f"#{error.code}"
         text = f"{FAILURES.reason(Refused(400, error.reason, code=code))} ({code})"
     if not text or not it.recipient_id or it.status not in ("sent", "delivered", "failed"):
         return None
@@ -246,8 +255,10 @@ def _said(it: WaMessage) -> tuple[str, tuple[Attachment, ...]]:
     file: WaItem = getattr(it, it.type) or WaItem()
     if not file.id:
         return "", ()
-    kind, (media_type, _, _) = _FILES[it.type], (file.mime_type or "").partition(";")
-    kind, name = FileKind.VOICE if file.voice else kind, file.filename or ""
+    kind = _FILES[it.type]
+    (media_type, _, _) = (file.mime_type or "").partition(";")
+    kind = FileKind.VOICE if file.voice else kind
+    name = file.filename or ""
     attachment = content.attachment(kind, file.id, name=name, media_type=media_type)
     return file.caption or "", (attachment,)
 

@@ -39,7 +39,8 @@ def verify_token(app_secret: str) -> str:
 def handshake(request: WebhookRequest, app_secret: str) -> WebhookResponse:
     """Answer the request by which the hub checks the callback URL."""
     query = request.query
-    given, challenge = query.get("hub.verify_token", ""), query.get("hub.challenge", "")
+    given = query.get("hub.verify_token", "")
+    challenge = query.get("hub.challenge", "")
     if query.get("hub.mode") != "subscribe" or len(challenge) > _CHALLENGE:
         return FORBIDDEN
     if not hmac.compare_digest(given.encode(), verify_token(app_secret).encode()):
@@ -50,7 +51,8 @@ def handshake(request: WebhookRequest, app_secret: str) -> WebhookResponse:
 async def flaw(ask: Callable[[Mapping[str, str]], Awaitable[bytes]], app_secret: str) -> str | None:
     """Repeat the handshake through the public address. Return None if it leads to this webhook,
     else why it does not, if that is known. `ask` sends the query."""
-    token, challenge = verify_token(app_secret), secrets.token_hex(8)
+    token = verify_token(app_secret)
+    challenge = secrets.token_hex(8)
     query = {"hub.mode": "subscribe", "hub.verify_token": token, "hub.challenge": challenge}
     try:
         return None if await ask(query) == challenge.encode() else ""
