@@ -1,4 +1,4 @@
-"""Messages that are sent once, and streams, which can only grow."""
+"""The markup of messages, messages that are sent only once, and streams, which can only grow."""
 
 from __future__ import annotations
 
@@ -15,6 +15,49 @@ from segue.platforms.slack.messages import SentMessages, Streams, stamp
 
 HERE = Address(platform=Platform.SLACK, chat_type=ChatType.CHANNEL, chat_id="C1")
 THERE = Address(platform=Platform.SLACK, chat_type=ChatType.CHANNEL, chat_id="C2")
+
+
+# Markup
+
+
+@pytest.mark.parametrize(
+    ("wire", "typed"),
+    [
+        ("a &lt;b&gt; &amp;amp; c", "a <b> &amp; c"),
+        ("see <https://example.com/a?b&amp;c>", "see https://example.com/a?b&c"),
+        ("see <http://example.com|example.com>", "see example.com"),
+        ("see <https://example.com|the docs>", "see the docs (https://example.com)"),
+        ("write <mailto:a@example.com|a@example.com>", "write a@example.com"),
+        ("ask <@U2|bob> in <#C2|ops>", "ask @bob in #ops"),
+        ("ask <@U2> in <#C2> or <#C3|>", "ask <@U2> in <#C2> or <#C3>"),
+        ("<!here> <!subteam^S1|@team> <!date^1^{date}|today>", "@here @team today"),
+    ],
+)
+def test_text_is_what_was_typed(wire: str, typed: str):
+    assert messages.typed(wire) == typed
+
+
+def test_inert_text_mentions_nobody_has_no_links_and_only_grows():
+    text = "see https://example.com, www.example.com, <!channel>, <@U1> and <#C1>"
+    for end in range(len(text)):
+        assert messages.inert(text[: end + 1]).startswith(messages.inert(text[:end]))
+    shown = messages.inert(text)
+    assert not any(it in shown for it in ("://", "www.", "<!", "<@", "<#"))
+    assert shown.replace("\u200b", "") == text
+
+
+def test_only_users_are_mentioned():
+    assert messages.mention(["U1", "!channel", "W2", "U1> <!here", ""]) == "<@U1> <@W2>"
+
+
+def test_mentions_show_the_names_that_are_known():
+    text = "<@U1> <@U2> <#C1> <@U1> <#U1> <@C1> <@U1"
+    assert messages.mentioned(text) == ["@U1", "@U2", "#C1"]
+    shown = messages.with_names(text, {"@U1": "@Anna", "#C1": "#boats"})
+    assert shown == "@Anna <@U2> #boats @Anna <#U1> <@C1> <@U1"
+
+
+# Sent only once
 
 
 class History:
@@ -56,7 +99,7 @@ async def test_after_a_reconnection_every_chat_is_searched_again():
     history = History()
     assert await sent.find(history, HERE, "1") is None
     sent.add(HERE, "1", "one")
-    sent.forget()
+    sent.invalidate_all()
     assert await sent.find(history, HERE, "2") is None
     assert history.searched == [HERE, HERE]
 
@@ -118,8 +161,8 @@ async def test_words_are_appended_and_what_does_not_continue_them_is_shown_below
     for text in ("`read`", "Once", "Once upon", "Once upon", "Twice"):
         await service.streams.show(THREAD, text)
     assert service.texts == {"0": "`read`\n\nOnce upon\n\nTwice"}
-    assert service.streams.take(THREAD) == "0"
-    assert service.streams.take(THREAD) is None
+    assert service.streams.pop(THREAD) == "0"
+    assert service.streams.pop(THREAD) is None
 
 
 async def test_a_stream_has_an_end():
@@ -153,7 +196,7 @@ async def test_a_chat_that_refuses_streams_is_not_asked_again():
         service.fault = fault
         with pytest.raises(Refused):
             await service.streams.show(THREAD, "one")
-        assert service.streams.able(THREAD) == able
+        assert service.streams.is_able(THREAD) == able
         assert service.streams.get(THREAD) is None
 
 

@@ -1,5 +1,4 @@
-"""The adapter of one app on Slack: receiving, sending, streams, threads, channels, and the checks
-of its setup."""
+"""The Slack adapter: receiving, sending, streams, threads, channels, and checks of the setup."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ from segue.platforms.base import Button, Finding, Inbound, Receipt, Upload
 from segue.platforms.connection import check
 from segue.platforms.errors import Refused
 from segue.platforms.markup import dialects
-from segue.platforms.slack import mrkdwn
+from segue.platforms.slack import messages
 from segue.platforms.slack.client import (
     FAILURES,
     HistoryMessage,
@@ -101,7 +100,7 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         self._shows_typing: set[Address] = set()
         self._streams = Streams(
             self._start,
-            self._on,
+            self._call_on,
             self.connection.in_background,
         )
         self._backlog = Backlog(FAILURES, _id_at, _time_of)
@@ -113,7 +112,7 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         self.mention = f"@{me.user}"
         keys = HISTORY.issubset(client.scopes)
         self.capabilities = dataclasses.replace(type(self).capabilities, keys=keys)
-        self._sent.forget()
+        self._sent.invalidate_all()
         self._backlog.away()
         await client.socket.open()
 
@@ -130,9 +129,9 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         contact: datetime | None = None,
         wanted: base.Wanted | None = None,
     ) -> None:
-        # The threads of a direct message are found in its history, new ones too.
-        directs = [it for it in recorded if it.chat_type is ChatType.DM]
-        known = {address(it.chat_id): "" for it in directs} | dict(recorded)
+        # The threads of a direct message, even new ones, are found in its history.
+        known = {address(it.chat_id): "" for it in recorded if it.chat_type is ChatType.DM}
+        known.update(recorded)
         self._backlog.remember(known, contact=contact, wanted=wanted)
 
     async def receive(self) -> AsyncGenerator[Inbound | None]:
@@ -144,20 +143,23 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
             with FAILURES.connecting():
                 socket = self.client.socket
                 delivery = await socket.next()
-            inbound = delivery and self._parse(delivery)
-            if (gone := delivery and deleted_thread(delivery.envelope)) is not None:
-                self._sent.doubt(gone)  # a reply would land in the channel
+            if delivery is None:
+                yield None
+                continue
+            deleted = deleted_thread(delivery.envelope)
+            if deleted is not None:
+                self._sent.invalidate(deleted)  # a reply would land in the channel
+            inbound = self._parse(delivery)
             if inbound is not None and await self._backlog.wants(inbound):
                 inbound = await self._add_names(inbound)
             yield inbound
             if inbound is not None:  # it is recorded now
                 await self._backlog.arrived(inbound)
-            if delivery is not None:
-                await socket.recorded(delivery)
+            await socket.recorded(delivery)
 
     async def _page(self, at: Address, last: int, begin: str) -> BacklogPage[Inbound]:
-        """A page of what was written while the adapter was away, longer than Slack delivers events
-        again. Of a channel, the newest comes first, of a thread the oldest."""
+        """A page of the messages of an absence that was so long that Slack does not deliver their
+        events any more. Of a channel, the newest comes first, of a thread the oldest."""
         if not self.capabilities.keys:  # the app may not read
             return BacklogPage(found=(), size=0)
         since = f"{last / 10**6:.6f}"
@@ -169,12 +171,11 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
             new.reverse()
             roots = new if begin else [*new, *await self._roots(at)]
             await self._discover(at, last, roots, scope)
-        said = (written(at.chat_id, it, scope) for it in new)
-        times = [_time_of(it.number) for it in new[-1:]]
+        found = [written(at.chat_id, it, scope) for it in new]
         return BacklogPage(
-            found=[it for it in said if it and it.address == at],
+            found=[it for it in found if it is not None and it.address == at],
             size=page.size,
-            edge=times[0] if times else None,
+            edge=_time_of(new[-1].number) if new else None,
             newest=max((it.number for it in new), default=0),
             next=page.next,
         )
@@ -196,12 +197,13 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         """The last messages of a direct message: threads may go on under old ones."""
         if at.chat_type is not ChatType.DM:
             return []
-        return (await self.client.history(at, "0")).messages
+        page = await self.client.history(at, "0")
+        return page.messages
 
     async def _discover(
         self, at: Address, last: int, roots: Sequence[HistoryMessage], scope: Scope
     ) -> None:
-        """Read the threads too that go on under these messages, if the bot or an owner began them,
+        """Also read the threads that go on under these messages, if the bot or an owner began them,
         or in a direct message. Threads of others cause no calls."""
         since = f"{last / 10**6:.6f}"
         for root in roots:
@@ -231,36 +233,47 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
     async def _send(
         self, to: Address, text: str, *, markup: bool, key: str, buttons: Sequence[Button]
     ) -> Receipt:
-        given = mrkdwn.content(text, buttons)
-        return Receipt(await self._post(to, key, "segue_message", **given))
+        given = messages.content(text, buttons)
+        posted = await self._post(to, key, "segue_message", **given)
+        return Receipt(posted)
 
     async def _post(self, to: Address, key: str, kind: str, **given: Any) -> str:
         """Send a message to the right thread only, and only once. Return its id."""
-        if (found := await self._arrived(to, key)) is not None:
+        found = await self._arrived(to, key)
+        if found is not None:
             return found
         given["metadata"] = {"event_type": kind, "event_payload": {"stamp": stamp(key)}}
-        if (stream := self._streams.take(to)) is not None:
-            become = partial(self._update, to, stream, **{"blocks": [], **given})
-            # A link in it might get a preview, which no argument forbids.
-            if await self._streams.end(to, stream, None if "://" in given["text"] else become):
-                self._sent.add(to, key, stream)
-                return stream
+        stream = self._streams.pop(to)
+        if stream is not None and await self._end_as_message(to, stream, given):
+            self._sent.add(to, key, stream)
+            return stream
         given |= {"channel": to.chat_id, "thread_ts": to.thread_id}
         given |= {"unfurl_links": False, "unfurl_media": False}
         posted = await self.client.call("chat.postMessage", Posted, **given)
-        delete = partial(self._on, to, posted.ts, "chat.delete")
+        delete = partial(self._call_on, to, posted.ts, "chat.delete")
         await sending.check_thread(to, posted.message.thread_ts, delete, FAILURES)
         self._sent.add(to, key, posted.ts)
         self._backlog.speaks(to, posted.ts)
         self._shows_typing.discard(to)
         return posted.ts
 
+    async def _end_as_message(self, to: Address, stream: str, given: dict[str, Any]) -> bool:
+        """Turn a stream into a message with these arguments. If that is impossible, delete the
+        stream and return False."""
+        if "://" in given["text"]:
+            # A link might get a preview, which no argument of an edit forbids.
+            return await self._streams.end(to, stream)
+        edit = partial(self._update, to, stream, **{"blocks": [], **given})
+        return await self._streams.end(to, stream, edit)
+
     async def _arrived(self, to: Address, key: str) -> str | None:
-        """The message that was sent under `key`, if the app may look for it."""
-        return await self._sent.find(self._search, to, key) if self.capabilities.keys else None
+        """The message that was sent under `key`, if the app may search for it."""
+        if not self.capabilities.keys:
+            return None
+        return await self._sent.find(self._search, to, key)
 
     async def _search(self, at: Address) -> dict[str, str]:
-        """Find our messages by their stamps, and remove what is left of unfinished streams."""
+        """Find our messages by their stamps, and delete unfinished streams."""
         found, streams = await self.client.stamped(at, self.account)
         for stream in streams.difference({self._streams.get(at)}):
             await self._streams.end(at, stream)
@@ -270,65 +283,74 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         self, at: Address, receipt: Receipt, text: str, *, markup: bool, buttons: Sequence[Button]
     ) -> None:
         # Text alone would leave the buttons of the message as they are.
-        await self._update(at, receipt, **mrkdwn.content(text, buttons, blocks=[]))
+        given: dict[str, Any] = {"blocks": [], **messages.content(text, buttons)}
+        await self._update(at, receipt, **given)
 
     async def _update(self, at: Address, message: str, **given: Any) -> None:
-        await self._on(at, message, "chat.update", **given)
+        await self._call_on(at, message, "chat.update", **given)
         if at in self._shows_typing:  # an edit does not remove it
             self._shows_typing.discard(at)
             self.connection.in_background(lambda client: self._set_status(client, at, ""))
 
-    async def _on(self, at: Address, message: str, method: str, **given: Any) -> bool:
+    async def _call_on(self, at: Address, message: str, method: str, **given: Any) -> bool:
         return await self.client.do(method, channel=at.chat_id, ts=message, **given)
 
     async def _upload(
         self, to: Address, file: Upload, caption: str, *, markup: bool, key: str
     ) -> Receipt:
-        if (stream := self._streams.take(to)) is not None:
+        stream = self._streams.pop(to)
+        if stream is not None:
             await self._streams.end(to, stream)
-        if (found := await self._arrived(to, key)) is not None:
+        found = await self._arrived(to, key)
+        if found is not None:
             return Receipt(found)
-        name = sending.file_name(file)
         client = self.client
+        name = sending.file_name(file)
         given: dict[str, Any] = {"filename": name, "length": len(file.data)}
         new = await client.call("files.getUploadURLExternal", NewFile, **given)
         await client.upload(new.upload_url, file.data)
         # Files take no metadata, so the stamp is the name of a block.
         text = dialects.html(name) if is_empty(caption) else caption
-        given = {"channel_id": to.chat_id, "thread_ts": to.thread_id}
-        given["files"] = [{"id": new.file_id, "title": name}]
-        given["blocks"] = [mrkdwn.section(text, block_id=stamp(key))]
-        await client.do("files.completeUploadExternal", **given)
+        await client.do(
+            "files.completeUploadExternal",
+            channel_id=to.chat_id,
+            thread_ts=to.thread_id,
+            files=[{"id": new.file_id, "title": name}],
+            blocks=[messages.section(text, block_id=stamp(key))],
+        )
         self._shows_typing.discard(to)
-        # Slack does not name the message of a file. Without its name, it cannot be edited.
-        find = self._sent.appear if self.capabilities.keys else None
-        found = find and await find(self._arrived, to, key, FAILURES)
-        if find and found is None and to.thread_id is not None:
-            await self._check_upload(to, key)
-        return Receipt(found or f"file {new.file_id}")
+        # Slack does not name the message of a file, and without its name it cannot be edited.
+        if self.capabilities.keys:
+            message = await self._sent.appear(self._arrived, to, key, FAILURES)
+            if message is not None:
+                return Receipt(message)
+            if to.thread_id is not None:
+                await self._check_upload(to, key)
+        return Receipt(f"file {new.file_id}")
 
     async def _check_upload(self, to: Address, key: str) -> None:
-        """Fail if a file landed in the channel, because its thread was deleted before Slack posted
-        it. It is taken back then."""
+        """Delete a file that landed in the channel, because its thread was deleted before Slack
+        posted it, and raise DeliveryFailed."""
         chat = address(to.chat_id)
         found, _ = await self.client.stamped(chat, self.account)
-        if (outside := found.get(stamp(key))) is not None:
-            delete = partial(self._on, chat, outside, "chat.delete")
+        outside = found.get(stamp(key))
+        if outside is not None:
+            delete = partial(self._call_on, chat, outside, "chat.delete")
             await sending.check_thread(to, None, delete, FAILURES)
 
     # Streams
 
     def previews(self, at: Address) -> bool:
         """In channels, a stream has only one recipient, and some channels take none."""
-        able = self.capabilities.keys and self._streams.able(at)
-        return able and at.chat_type is ChatType.DM and at.thread_id is not None
+        is_direct_thread = at.chat_type is ChatType.DM and at.thread_id is not None
+        return is_direct_thread and self.capabilities.keys and self._streams.is_able(at)
 
     async def _preview(self, at: Address, text: str, *, markup: bool, key: str) -> None:
-        await self._streams.show(at, mrkdwn.inert(text.removesuffix(" …")))
+        await self._streams.show(at, messages.inert(text.removesuffix(" …")))
 
     async def _start(self, at: Address, text: str) -> str:
-        self._sent.doubt(at)
-        await self._search(at)  # the thread is there, and no unfinished stream is
+        self._sent.invalidate(at)
+        await self._search(at)  # fails without the thread, and deletes unfinished streams
         given: dict[str, Any] = {"thread_ts": at.thread_id, "markdown_text": text}
         started = await self.client.call("chat.startStream", Posted, channel=at.chat_id, **given)
         self._sent.add(at, f"stream {started.ts}", started.ts)
@@ -351,14 +373,15 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         """Send a message with the title. The thread is that of the message."""
         text = dialects.html(title)
         root = await self._post(address(home.chat_id), key, "segue_thread", text=text)
-        self._backlog.speaks(thread := address(home.chat_id, root), root)
+        thread = address(home.chat_id, root)
+        self._backlog.speaks(thread, root)
         return thread
 
     async def invite(self, thread: Address, users: Sequence[str], *, key: str) -> None:
         """Mention the users in a thread of a channel: Slack notifies them, and from then on of each
         reply there. A mention in the message that opens the thread would not do that. They are
         mentioned once for each key: Slack does not say who has stopped following a thread."""
-        names = mrkdwn.mention(users)
+        names = messages.mention(users)
         if thread.chat_type is ChatType.DM or not names:
             return
         with FAILURES.delivering():
@@ -398,7 +421,7 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
                 raise
             return None
         is_public = not (channel.is_private or channel.is_mpim)
-        if members is None:  # too many to look for the owner
+        if members is None:  # too many to search for the owner
             return Audience(is_public=is_public)
         return listed_audience(
             members, has_owner=not members.isdisjoint(users), is_public=is_public
@@ -407,8 +430,8 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
     # Setup
 
     async def _checks(self, client: SlackClient, home: Address | None) -> AsyncGenerator[Finding]:
-        """Check the tokens, the scopes and the home channel. Read-only: it asks where to connect,
-        and does not."""
+        """Check the tokens, the scopes and the home channel. Does not connect for events, so a
+        running gateway is not disturbed."""
         me = await client.call("auth.test", Me)
         yield Finding(True, f"The bot token is good: the app is @{me.user} in {me.team}.")
         missing = ", ".join(sorted(_SCOPES.difference(client.scopes)))

@@ -24,9 +24,9 @@ _HOUR = 60 * 60
 _DAY = 24 * _HOUR
 _WEEK = 7 * _DAY
 _SEARCHED = 10_000
-"""In how many messages of a thread our own are looked for."""
+"""How many messages of a thread are searched for our own."""
 PAGE = 200
-"""What Slack recommends. It gives fewer to some apps: `has_more` says whether there are others."""
+"""Slack's recommendation. It gives fewer to some apps: `has_more` says whether there are others."""
 _LARGE_PAGE = 999
 _AT = "at https://api.slack.com/apps"
 _UNKNOWN = (
@@ -210,14 +210,14 @@ class SlackClient:
     """Calls the methods of the Web API, and holds the connection for events."""
 
     def __init__(self, token: str, app_token: str, url: str, silence: float) -> None:
-        """Raise ConnectFailed if one of them cannot be a token."""
+        """Raise ConnectFailed if one of the tokens cannot be one."""
         with FAILURES.connecting():
             self._bot = bearer(token)
             self._app = bearer(app_token)
-        self._api = f"{(url or 'https://slack.com').rstrip('/')}/api"
-        official = not url
-        self._http = HttpClient(silence=silence, secret=token, trust_env=official)
-        self.socket = Socket(self.endpoint, silence, trust_env=official)
+        self._server = (url or "https://slack.com").rstrip("/")
+        self._api = f"{self._server}/api"
+        self._http = HttpClient(silence=silence, secret=token, trust_env=not url)
+        self.socket = Socket(self.endpoint, silence, trust_env=not url)
         self.scopes: Collection[str] = ()
         """The bot's scopes, as of the last call."""
 
@@ -239,22 +239,25 @@ class SlackClient:
     ) -> T:
         """Call a method, and return its answer, or a part of it. `app`: with that token."""
         # Every method takes a form, and some take nothing else.
-        some = {name: it for name, it in given.items() if it is not None}
-        form = {name: it if isinstance(it, str) else json.dumps(it) for name, it in some.items()}
-        token = self._app if app else self._bot
+        form = {name: _field(value) for name, value in given.items() if value is not None}
+        headers = self._app if app else self._bot
         url = f"{self._api}/{method}"
-        response = await self._http.exchange("POST", url, data=form, headers=token)
+        response = await self._http.exchange("POST", url, data=form, headers=headers)
         status = decode(response.body, CallStatus)
         if not status.ok:
             raise _refused(status)
         if not app:
             self.scopes = response.headers.get("x-oauth-scopes", "").replace(" ", "").split(",")
-        body = decode(response.body, dict[str, Raw]).get(part, Raw()) if part else response.body
-        return decode(bytes(body), kind)
+        body = response.body
+        if part:
+            parts = decode(body, dict[str, Raw])
+            body = bytes(parts.get(part, Raw()))
+        return decode(body, kind)
 
     async def do(self, method: str, **given: Any) -> bool:
-        """Call a method whose answer has nothing to read."""
-        return (await self.call(method, CallStatus, **given)).ok
+        """Call a method whose answer has only a status."""
+        status = await self.call(method, CallStatus, **given)
+        return status.ok
 
     async def channel(self, name: str) -> SlackChannel:
         """The channel with that id."""
@@ -267,7 +270,7 @@ class SlackClient:
         """The content of a file. If the app may not see it, Slack answers with a web page."""
         file = await self.call("files.info", SlackFile, "file", file=file_id)
         url = file.url_private_download or ""
-        if not url.startswith((_FILES, self._api.removesuffix("api"))):  # the token is for no other
+        if not url.startswith((_FILES, f"{self._server}/")):  # no other server may get the token
             raise Refused(404, "the file is gone, or is not on Slack")
         response = await self._http.exchange("GET", url, limit=limit, headers=self._bot)
         is_page = response.headers.get("content-type", "").startswith("text/html")
@@ -281,11 +284,12 @@ class SlackClient:
         found = dict[str, str]()
         streams = set[str]()
         for message in await self._recent(at):
-            stamps = [block.block_id for block in message.blocks]
-            stamps.append(str(message.metadata.event_payload.get("stamp")))
-            ours = {it: message.ts for it in stamps if it.startswith(STAMP_PREFIX)}
-            found |= ours
-            if message.streaming_state and message.user == me and not ours:
+            names = [block.block_id for block in message.blocks]
+            names.append(str(message.metadata.event_payload.get("stamp")))
+            stamps = [it for it in names if it.startswith(STAMP_PREFIX)]
+            for stamp in stamps:
+                found[stamp] = message.ts
+            if message.streaming_state and message.user == me and not stamps:
                 streams.add(message.ts)
         return found, streams
 
@@ -317,25 +321,36 @@ class SlackClient:
     ) -> HistoryPage:
         """A page of what was written between two times. In a channel, the first page has the newest
         messages, in a thread the message that began it, and the oldest."""
-        given: dict[str, Any] = {"channel": at.chat_id, "oldest": oldest, "limit": size or PAGE}
         # Given both ends, Slack begins with the newest. Our clock may be behind Slack's.
-        given["latest"] = latest or _ts(time.time() + _DAY)
-        given["include_all_metadata"] = True
+        latest = latest or _ts(time.time() + _DAY)
+        given: dict[str, Any] = {
+            "channel": at.chat_id,
+            "oldest": oldest,
+            "limit": size or PAGE,
+            "include_all_metadata": True,
+        }
         if at.thread_id is None:
             method = "conversations.history"
-            given["latest"] = begin or given["latest"]
+            given["latest"] = begin or latest
         else:
             method = "conversations.replies"
-            given |= {"ts": at.thread_id, "cursor": begin or None}
+            given["latest"] = latest
+            given["ts"] = at.thread_id
+            given["cursor"] = begin or None
         page = await self.call(method, ChannelHistory, **given)
-        read = (parsed(bytes(it), HistoryMessage) for it in page.messages)
+        read = [parsed(bytes(it), HistoryMessage) for it in page.messages]
         messages = sorted((it for it in read if it is not None), key=lambda it: it.ts)
-        following = ""
-        if at.thread_id is not None:
-            following = page.response_metadata.next_cursor if page.response_metadata else ""
-        elif page.has_more and messages:
-            following = messages[0].ts
-        return HistoryPage(messages, len(page.messages), following)
+        next_page = ""
+        if at.thread_id is not None and page.response_metadata is not None:
+            next_page = page.response_metadata.next_cursor
+        elif at.thread_id is None and page.has_more and messages:
+            next_page = messages[0].ts
+        return HistoryPage(messages, len(page.messages), next_page)
+
+
+def _field(value: Any) -> str:
+    """An argument of a call as a field of a form."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _ts(seconds: float) -> str:
@@ -344,6 +359,14 @@ def _ts(seconds: float) -> str:
 
 def _refused(status: CallStatus) -> Refused:
     code = status.error or "unknown_error"
-    reason = _SCOPE.format(status.needed) if code == "missing_scope" else code.replace("_", " ")
-    number = 401 if code in _INVALID else 500 if code in _BROKEN else 400
-    return Refused(429 if code == "ratelimited" else number, reason, code=code)
+    reason = code.replace("_", " ")
+    if code == "missing_scope":
+        reason = _SCOPE.format(status.needed)
+    number = 400
+    if code == "ratelimited":
+        number = 429
+    elif code in _INVALID:
+        number = 401
+    elif code in _BROKEN:
+        number = 500
+    return Refused(number, reason, code=code)

@@ -1,4 +1,4 @@
-"""What makes a message of ours one message, on a platform that helps little with it.
+"""Slack's messages: their markup and blocks, how each is sent only once, and how an answer grows.
 
 Slack takes no idempotency keys, but keeps an invisible stamp with a message. `SentMessages`
 searches the history of a chat for our stamps before the first message to it over a connection, and
@@ -6,34 +6,113 @@ again after a send whose outcome is unknown. That finds what an earlier process 
 whose answer was lost, and costs one more call per chat.
 
 An unfinished answer is a stream: a message that can only grow. The answer replaces what `Streams`
-show, so a stream need not be exact. One that an earlier process left behind is found by the
-adapter, in the history.
+show, so a stream need not be exact. If an earlier process left one behind, the adapter finds it in
+the history.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from segue.core.address import Address
+from segue.platforms import sending
+from segue.platforms.base import Button
 from segue.platforms.errors import Failures, Lost, Refused, tolerating_absence
 
 STAMP_PREFIX = "segue-"
 _MOST_SENT = 10_000
-_LOOKS = 5
-"""How often to look for a message."""
+_SEARCHES = 5
+"""How often to search for a message that was just sent."""
 _PAUSE = 0.2
-"""How many seconds longer the pause before the next look is each time."""
+"""By how many seconds the pause before a search is longer than the one before."""
 IDLE_SECONDS = 40.0
 """A stream that is not shown again for so long is removed."""
 _MOST_SHOWN = 10_000
 """Characters of a stream. The rest is shown with the answer."""
 
+LINK = re.compile(r"<([^<>|]*)(?:\|([^<>]*))?>")
+"""A link, a mention or a date, with its label."""
+_MENTION = re.compile(r"<(@[UW][A-Z0-9]+|#[CG][A-Z0-9]+)>")
+"""A user or a channel without a label, in typed text."""
+_USER = re.compile(r"[UW][A-Z0-9]+")
+_LIVE = re.compile(r"<(?=[@!#])|:(?=/)|www(?=\.)")
+"""The beginnings of mentions and links."""
+_ESCAPED = {"&lt;": "<", "&gt;": ">", "&amp;": "&"}
+_ESCAPE = re.compile("|".join(_ESCAPED))
+
 Search = Callable[[Address], Awaitable[Mapping[str, str]]]
 """Returns the ids of our messages in a chat, by their stamps."""
+
+
+# Text: https://docs.slack.dev/messaging/formatting-message-text
+
+
+def typed(text: str) -> str:
+    """The text as its author typed it."""
+    return _ESCAPE.sub(lambda it: _ESCAPED[it[0]], LINK.sub(_shown, text))
+
+
+def _shown(link: re.Match[str]) -> str:
+    target = link[1]
+    label = link[2]
+    match target[:1]:
+        case "@" | "#":
+            return f"{target[0]}{label.lstrip('@#')}" if label else f"<{target}>"
+        case "!":  # everyone in the channel, a group of users, a date
+            return label or f"@{target[1:]}"
+        case _:
+            return f"{label} ({target})" if label and label not in target else label or target
+
+
+def mentioned(text: str) -> list[str]:
+    """The users and channels that typed text mentions by their ids, such as `@U1` and `#C1`. Each
+    comes once."""
+    return list(dict.fromkeys(_MENTION.findall(text)))
+
+
+def with_names(text: str, names: Mapping[str, str]) -> str:
+    """The typed text with these names in the place of what `mentioned` returns."""
+    return _MENTION.sub(lambda it: names.get(it[1], it[0]), text)
+
+
+def mention(users: Iterable[str]) -> str:
+    """Mention the users with these ids. Ids of groups and of other things are left out."""
+    return " ".join(f"<@{user}>" for user in users if _USER.fullmatch(user))
+
+
+def inert(text: str) -> str:
+    """The text without mentions and links, and with the same look. As the text grows, so does the
+    result."""
+    return _LIVE.sub("\\g<0>\u200b", text)
+
+
+# Blocks: https://docs.slack.dev/reference/block-kit
+
+
+def content(text: str, buttons: Sequence[Button]) -> dict[str, Any]:
+    """The arguments of a call that sends a text with buttons."""
+    if not buttons:
+        return {"text": text}
+    rows = [[_button(button) for button in row] for row in sending.rows(buttons)]
+    actions = [{"type": "actions", "elements": row} for row in rows]
+    return {"text": text, "blocks": [section(text), *actions]}
+
+
+def section(text: str, **more: Any) -> dict[str, Any]:
+    return {"type": "section", "text": {"type": "mrkdwn", "text": text}, **more}
+
+
+def _button(button: Button) -> dict[str, Any]:
+    label = {"type": "plain_text", "text": button.label[:75]}
+    return {"type": "button", "text": label, "value": button.data, "action_id": button.data}
+
+
+# Sent only once
 
 
 def stamp(key: str) -> str:
@@ -52,11 +131,13 @@ class SentMessages:
         """The id of the message that was sent under `key`, or None if none was. Until `add`, the
         outcome of the next send is unknown."""
         name = (at, stamp(key))
-        if name not in self._ids:
-            if at not in self._searched:
-                for found, message in (await search(at)).items():
-                    self._ids[at, found] = message
-            self._searched.discard(at)
+        if name in self._ids:
+            return self._ids[name]
+        if at not in self._searched:
+            found = await search(at)
+            for found_stamp, message in found.items():
+                self._ids[at, found_stamp] = message
+        self._searched.discard(at)
         return self._ids.get(name)
 
     def add(self, at: Address, key: str, message: str) -> None:
@@ -75,23 +156,24 @@ class SentMessages:
         key: str,
         failures: Failures,
     ) -> str | None:
-        """The id of a message that was sent under `key`, and can be found a moment later. None if
-        it cannot. It has arrived all the same."""
-        for attempt in range(_LOOKS):
+        """Wait a moment until the message that was sent under `key` can be found, and return its
+        id. None if it cannot, although it has arrived."""
+        for attempt in range(_SEARCHES):
             await asyncio.sleep(_PAUSE * attempt)
             try:
-                if (found := await find(at, key)) is not None:
-                    return found
+                found = await find(at, key)
             except failures.all:
-                break
+                return None
+            if found is not None:
+                return found
         return None
 
-    def doubt(self, at: Address) -> None:
-        """Search that chat again."""
+    def invalidate(self, at: Address) -> None:
+        """Search that chat again before the next message."""
         self._searched.discard(at)
 
-    def forget(self) -> None:
-        """Search again everywhere: another process may have sent something since."""
+    def invalidate_all(self) -> None:
+        """Search every chat again: another process may have sent something."""
         self._searched.clear()
 
 
@@ -121,35 +203,32 @@ class Streams:
         in_background: Callable[[Callable[[Any], Awaitable[object]]], None],
     ) -> None:
         """`start` takes the first text and returns the id of the stream, and `call` calls a method
-        on a message: both raise Refused or Lost. `in_background` makes a call of which only the log
-        speaks."""
+        on a message: both raise Refused or Lost. `in_background` makes a call whose failure is only
+        logged."""
         self._start = start
         self._call = call
         self._in_background = in_background
         self._open: dict[Address, _Stream] = {}
         self._unable: set[str] = set()
 
-    def able(self, at: Address) -> bool:
-        """Whether the platform has not refused a stream in that chat."""
+    def is_able(self, at: Address) -> bool:
+        """Whether streams are possible in that chat: Slack has not refused one there."""
         return at.chat_id not in self._unable
 
     def get(self, at: Address) -> str | None:
         """The id of the stream at that address, or None."""
-        return stream.id if (stream := self._open.get(at)) else None
+        stream = self._open.get(at)
+        return None if stream is None else stream.id
 
     async def show(self, at: Address, text: str) -> None:
-        """Show `text`. What does not continue the text before is shown below it."""
-        if (stream := self._open.get(at)) is None:
-            stream = self._open[at] = await self._begin(at, text)
+        """Show `text`. If it does not continue the text before, show it below."""
+        stream = self._open.get(at)
+        if stream is None:
+            stream = await self._begin(at, text)
+            self._open[at] = stream
         elif stream.grows and text != stream.shown:
-            goes_on = text.startswith(stream.shown)
-            more = text[len(stream.shown) :] if goes_on else f"\n\n{text}"
-            stream.grows = stream.size + len(more) <= _MOST_SHOWN
-            if stream.grows:
-                await self._grow(at, stream, more)
-                stream.shown = text
-                stream.size = stream.size + len(more)
-        self._wait(at, stream)
+            await self._show_rest(at, stream, text)
+        self._restart_timer(at, stream)
 
     async def _begin(self, at: Address, text: str) -> _Stream:
         try:
@@ -159,6 +238,17 @@ class Streams:
                 self._unable.add(at.chat_id)
             raise
 
+    async def _show_rest(self, at: Address, stream: _Stream, text: str) -> None:
+        continues = text.startswith(stream.shown)
+        more = text[len(stream.shown) :] if continues else f"\n\n{text}"
+        size = stream.size + len(more)
+        if size > _MOST_SHOWN:
+            stream.grows = False
+            return
+        await self._grow(at, stream, more)
+        stream.shown = text
+        stream.size = size
+
     async def _grow(self, at: Address, stream: _Stream, more: str) -> None:
         try:
             await self._call(at, stream.id, "chat.appendStream", markdown_text=more)
@@ -166,10 +256,10 @@ class Streams:
             stream.grows = refused.status == 429  # else it has ended
             raise
         except Lost:
-            stream.grows = False  # what it shows is unknown
+            stream.grows = False  # the call may have had its effect
             raise
 
-    def _wait(self, at: Address, stream: _Stream) -> None:
+    def _restart_timer(self, at: Address, stream: _Stream) -> None:
         if stream.idle is not None:
             stream.idle.cancel()
         loop = asyncio.get_running_loop()
@@ -180,9 +270,10 @@ class Streams:
             del self._open[at]
             self._in_background(lambda _: self.end(at, stream.id))
 
-    def take(self, at: Address) -> str | None:
+    def pop(self, at: Address) -> str | None:
         """Forget the stream at that address, and return its id."""
-        if (stream := self._open.pop(at, None)) is None:
+        stream = self._open.pop(at, None)
+        if stream is None:
             return None
         if stream.idle is not None:
             stream.idle.cancel()
@@ -192,7 +283,7 @@ class Streams:
         self, at: Address, stream: str, edit: Callable[[], Awaitable[object]] | None = None
     ) -> bool:
         """Stop a stream, and turn it into a message with `edit`. Without one, or if the stream is
-        gone, remove what is left of it, and return False."""
+        gone, delete the rest of it and return False."""
         with tolerating_absence():  # it may have ended
             await self._call(at, stream, "chat.stopStream")
         if edit is not None:

@@ -1,11 +1,11 @@
-"""Socket Mode: the connections over which Slack delivers envelopes, each of which wants an answer.
+"""Socket Mode: the connections over which Slack delivers envelopes, each to be acknowledged.
 
-An event is acknowledged when it is recorded. If that takes three seconds, Slack delivers it again,
-and the gateway drops the second: to acknowledge it earlier could lose it. A slash command or a
-pressed button never comes again, and after three seconds its user sees an error, so it is
+An event is acknowledged when it is recorded, because it could be lost otherwise. If that takes
+three seconds, Slack delivers it again, and the gateway drops the repetition. A slash command or a
+pressed button is delivered only once, and after three seconds its user sees an error, so it is
 acknowledged in time, recorded or not (docs/decisions/0020-slack.md).
 
-`Socket` is what the adapter reads, `Unrecorded` the envelopes that wait, and `WebSockets` the
+The adapter reads from a `Socket`. `EnvelopeQueue` has the envelopes that wait, and `WebSockets` the
 connections. URLs can hold secrets, so they are in no error or log.
 """
 
@@ -35,7 +35,7 @@ _LARGEST = 16 * 1024 * 1024
 _QUIET = logging.getLogger(f"{__name__}.frames")
 _QUIET.setLevel(logging.WARNING)  # below that, the library logs URLs
 ACK_SECONDS = 2.0
-"""After this time, what is delivered only once is acknowledged, recorded or not."""
+"""After this time, an envelope that is delivered only once is acknowledged, recorded or not."""
 _OFF = "Socket Mode is off; turn it on at https://api.slack.com/apps, under Socket Mode"
 _TOO_MANY = "it has more connections than Slack allows; stop other programs that use the same app"
 _REFUSALS = {"link_disabled": (403, _OFF), "too_many_websockets": (429, _TOO_MANY)}
@@ -68,25 +68,25 @@ class Socket:
         self, endpoint: Callable[[], Awaitable[str]], silence: float, *, trust_env: bool
     ) -> None:
         """`endpoint` returns a URL that can be connected to once."""
-        self._unrecorded = Unrecorded()
+        self._queue = EnvelopeQueue()
         self._sockets = WebSockets(
-            endpoint, self._take, self._unrecorded.wake, silence=silence, trust_env=trust_env
+            endpoint, self._on_frame, self._queue.wake, silence=silence, trust_env=trust_env
         )
         self.open = self._sockets.open
         self.close = self._sockets.close
         self._once: dict[str, asyncio.Task[None]] = {}
-        """Deliveries that do not come again, each with its acknowledgement."""
+        """The acknowledgements of envelopes that are delivered only once."""
 
     async def next(self) -> EnvelopeDelivery | None:
         """The first envelope that is not recorded; None if something else came. Raise Refused or
         Lost if no connection is left."""
         if not self._sockets.is_open:
             raise self._sockets.failure
-        return await self._unrecorded.first()
+        return await self._queue.first()
 
     async def recorded(self, delivery: EnvelopeDelivery) -> None:
         name = delivery.envelope.envelope_id
-        self._unrecorded.remove(name)
+        self._queue.remove(name)
         acknowledgement = self._once.pop(name, None)
         if acknowledgement is None or acknowledgement.cancel():
             await self._acknowledge(delivery)
@@ -96,7 +96,7 @@ class Socket:
         text = json.dumps({"envelope_id": delivery.envelope.envelope_id})
         await self._sockets.send(delivery.socket, text)
 
-    def _take(self, socket: WebSocket, frame: str | bytes) -> None:
+    def _on_frame(self, socket: WebSocket, frame: str | bytes) -> None:
         envelope = parsed(frame, Envelope)
         if envelope is None:
             logger.warning("updates skipped platform=slack ids=unknown")
@@ -104,11 +104,11 @@ class Socket:
             self._leave(socket, envelope.reason)
         elif name := envelope.envelope_id:
             delivery = EnvelopeDelivery(envelope, socket, time.time())
-            self._unrecorded.add(name, delivery)
+            self._queue.add(name, delivery)
             if envelope.type != "events_api":
                 acknowledgement = self._acknowledge(delivery, ACK_SECONDS)
                 self._once[name] = self._sockets.start(acknowledgement)
-        self._unrecorded.wake()
+        self._queue.wake()
 
     def _leave(self, socket: WebSocket, reason: str) -> None:
         """Slack is about to close this connection. Raise Refused if another one would not help."""
@@ -119,17 +119,17 @@ class Socket:
         self._sockets.replace(socket)
 
 
-class Unrecorded:
-    """A queue whose first update stays until it is recorded. A receiver that starts again gets it
-    again."""
+class EnvelopeQueue:
+    """Envelopes in the order of their arrival. The first one stays until it is recorded, so a
+    receiver that starts again gets it again."""
 
     def __init__(self) -> None:
-        self._updates: dict[str, EnvelopeDelivery] = {}
+        self._waiting: dict[str, EnvelopeDelivery] = {}
         self._changed = asyncio.Event()
 
-    def add(self, update_id: str, update: EnvelopeDelivery) -> None:
-        """Add an update. An id that is there already keeps its place."""
-        self._updates[update_id] = update
+    def add(self, name: str, delivery: EnvelopeDelivery) -> None:
+        """Add an envelope. A repetition takes the place of the first delivery."""
+        self._waiting[name] = delivery
         self._changed.set()
 
     def wake(self) -> None:
@@ -137,15 +137,15 @@ class Unrecorded:
         self._changed.set()
 
     async def first(self) -> EnvelopeDelivery | None:
-        """Wait for an update, or a `wake`. Return the first update, or None if there is none."""
-        if not self._updates:
+        """Wait for an envelope, or for `wake`. Return the first one, or None if there is none."""
+        if not self._waiting:
             self._changed.clear()
             await self._changed.wait()
-        return next(iter(self._updates.values()), None)
+        return next(iter(self._waiting.values()), None)
 
-    def remove(self, update_id: str) -> None:
-        """Remove an update that is recorded."""
-        self._updates.pop(update_id, None)
+    def remove(self, name: str) -> None:
+        """Remove an envelope that is recorded."""
+        self._waiting.pop(name, None)
 
 
 # Connections
@@ -157,24 +157,24 @@ class WebSockets:
     def __init__(
         self,
         endpoint: Callable[[], Awaitable[str]],
-        received: Callable[[WebSocket, str | bytes], None],
-        lost: Callable[[], None],
+        on_frame: Callable[[WebSocket, str | bytes], None],
+        on_close: Callable[[], None],
         *,
         silence: float,
         trust_env: bool = False,
     ) -> None:
-        """`endpoint` returns the URL for a connection. `received` gets each frame, and can raise
-        Refused, which ends the connection. `lost` is called when a connection has ended. `silence`
-        is the timeout in seconds for connecting. With `trust_env`, use the proxy from the
+        """`endpoint` returns the URL for a connection. `on_frame` gets each frame, and can raise
+        Refused, which ends the connection. `on_close` is called when a connection has ended.
+        `silence` is the timeout in seconds for connecting. With `trust_env`, use the proxy from the
         environment."""
         self._endpoint = endpoint
-        self._received = received
-        self._lost = lost
+        self._on_frame = on_frame
+        self._on_close = on_close
         self._silence = silence
         self._proxy: Literal[True] | None = True if trust_env else None
         self._current: WebSocket | None = None
         self._old: WebSocket | None = None
-        """The one before, until the server closes it: it may still carry something."""
+        """The one before, until the server closes it: frames may still come over it."""
         self._reconnects = Reconnects()
         self._replacing: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -205,7 +205,7 @@ class WebSockets:
                     url, proxy=self._proxy, max_size=_LARGEST, close_timeout=1, logger=_QUIET
                 )
                 try:
-                    self._received(socket, await socket.recv())
+                    self._on_frame(socket, await socket.recv())
                 except BaseException:
                     await socket.close()
                     raise
@@ -216,8 +216,8 @@ class WebSockets:
         self.start(self._read(socket))
 
     def replace(self, socket: WebSocket) -> None:
-        """Replace a connection that the server is about to close. Does nothing if that is done, or
-        under way."""
+        """Replace a connection that the server is about to close, unless that is done or under
+        way."""
         under_way = self._replacing is not None and not self._replacing.done()
         if socket is self._current and not under_way and not self._is_closed:
             self._replacing = self.start(self._replace(socket))
@@ -241,16 +241,16 @@ class WebSockets:
         try:
             with contextlib.suppress(ConnectionClosed):
                 async for frame in socket:
-                    self._received(socket, frame)
+                    self._on_frame(socket, frame)
         except Refused as refused:
             failure = refused
         finally:
             self._forget(socket, failure)
-            self._lost()
+            self._on_close()
             await socket.close()
 
     def _forget(self, socket: WebSocket, failure: Refused | Lost) -> None:
-        """A connection has ended. If the one before is still open, it is used until there is
+        """Handle the end of a connection. If the one before is still open, use that until there is
         another."""
         if socket is self._old:
             self._old = None
@@ -268,7 +268,7 @@ class WebSockets:
             await socket.send(text)
 
     def start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
-        """Run something that ends when this is closed."""
+        """Start a task, which is cancelled when the connections are closed."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -1,7 +1,7 @@
 """Slack's envelopes, as they arrive and as Inbounds: the adapter's edge.
 
-The first part has the payloads that we use (https://docs.slack.dev; what can be missing can be null
-too), and `parse` makes an Inbound of an envelope. Slack sends ids of users and channels:
+The first part has the payloads that we use (https://docs.slack.dev; fields that can be missing can
+also be null), and `parse` makes an Inbound of an envelope. Slack sends ids of users and channels:
 `SlackNames` adds their names.
 """
 
@@ -25,7 +25,7 @@ from segue.platforms import content
 from segue.platforms.base import Attachment, Inbound, InboundKind, Quote
 from segue.platforms.content import FileKind
 from segue.platforms.errors import UNREADABLE, parsed
-from segue.platforms.slack import mrkdwn
+from segue.platforms.slack import messages
 from segue.platforms.slack.client import (
     FAILURES,
     Me,
@@ -161,7 +161,9 @@ def parse(envelope: Envelope, at: float, me: Me) -> Inbound | None:
             return None
     except (*UNREADABLE, ValueError):  # an Address has no empty ids
         return None
-    return inbound and replace(inbound, update_id=inbound.update_id or f"{when} {name}")
+    if inbound is None or inbound.update_id:
+        return inbound
+    return replace(inbound, update_id=f"{when} {name}")
 
 
 def deleted_thread(envelope: Envelope) -> Address | None:
@@ -171,17 +173,19 @@ def deleted_thread(envelope: Envelope) -> Address | None:
     if b"message_deleted" not in payload:
         return None
     callback = parsed(payload, EventCallback)
-    event = callback and parsed(bytes(callback.event), Event)
-    if not event or event.subtype != "message_deleted" or not event.deleted_ts:
+    event = None if callback is None else parsed(bytes(callback.event), Event)
+    if event is None or event.subtype != "message_deleted":
         return None
-    return address(event.channel, event.deleted_ts) if event.channel else None
+    if not event.deleted_ts or not event.channel:
+        return None
+    return address(event.channel, event.deleted_ts)
 
 
 def _event(event: Event, scope: Scope) -> Inbound | None:
     if event.type == "member_joined_channel" and event.user == scope.me.user_id:
         inviter = scope.member(event.inviter, None)  # the event names only the team of the bot
         return _inbound(InboundKind.JOINED, address(event.channel), inviter)
-    # A mention is an event of its own too, with the same message.
+    # A mention is also sent as an event of another type, with the same message.
     if event.type != "message":
         return None
     is_tombstone = event.message is not None and event.message.is_tombstone
@@ -189,7 +193,7 @@ def _event(event: Event, scope: Scope) -> Inbound | None:
         return _deleted(event.channel, event.previous_message, scope)
     if event.subtype == "message_changed" and event.message:
         before = event.previous_message
-        return _said(InboundKind.EDIT, event.channel, event.message, scope, before)
+        return written(event.channel, event.message, scope, InboundKind.EDIT, before)
     return written(event.channel, event, scope)
 
 
@@ -217,41 +221,51 @@ def _command(command: SlashCommand, me: Me) -> Inbound | None:
 
 def _pressed(press: BlockActions, me: Me) -> Inbound | None:
     shown = press.container
-    if not press.actions or (data := press.actions[0].value) is None or not shown.message_ts:
+    if not press.actions or not shown.message_ts:
+        return None
+    data = press.actions[0].value
+    if data is None:
         return None
     at = address(shown.channel_id, shown.thread_ts, shown.message_ts)
     user = Scope(me, is_shared=True).member(press.user.id, press.user.team_id)
     return _inbound(InboundKind.BUTTON, at, user, text=data, message_id=shown.message_ts)
 
 
-def _said(
-    kind: InboundKind,
+def written(
     channel: str,
     said: Said,
     scope: Scope,
+    kind: InboundKind = InboundKind.MESSAGE,
     before: Said | None = None,
 ) -> Inbound | None:
+    """Return a message in a channel, or its edit, as an Inbound. Return None if we ignore it.
+    `before` is the message before the edit."""
     me = scope.me.user_id
     ts = said.ts or ""
     is_ours = said.bot_id or said.user == me
     if is_ours or said.subtype not in _WRITTEN or not _TS.fullmatch(ts):
         return None
-    at = address(channel, said.thread_ts, ts)
-    text, to_us = _words(said.text, me)
+    text, is_named = _words(said.text, me)
     files = said.files
     author = None
     quote = None
     # A message of another user that the sender shares, with or without words of their own.
-    if shared := next((it for it in said.attachments if it.is_share), None):
-        quote = Quote(author=shared.author_name or "", text=_words(shared.text, me)[0])
+    shared = next((it for it in said.attachments if it.is_share), None)
+    if shared is not None:
         files += shared.files
-        if not text or (before is not None and not before.text):  # an edit does not make it typed
-            author = quote.author
-            text = text or quote.text
-            quote = None
-            to_us = False
+        shared_author = shared.author_name or ""
+        shared_text, _ = _words(shared.text, me)
+        was_empty = before is not None and not before.text  # an edit does not make it typed
+        if text and not was_empty:
+            quote = Quote(author=shared_author, text=shared_text)
+        else:
+            author = shared_author
+            text = text or shared_text
+            is_named = False
     if not (text or files):
         return None
+    at = address(channel, said.thread_ts, ts)
+    is_private = at.chat_type is ChatType.DM
     return _inbound(
         kind,
         at,
@@ -261,14 +275,10 @@ def _said(
         # A message has the same id in its event and in the history.
         update_id=f"{ts} {channel}" if kind is InboundKind.MESSAGE else "",
         attachments=tuple(_attachment(file) for file in files if file.mode not in _GONE),
-        addressed=at.chat_type is ChatType.DM or to_us or said.parent_user_id == me,
+        addressed=is_private or is_named or said.parent_user_id == me,
         forwarded_from=author,
         quote=quote,
     )
-
-
-written = partial(_said, InboundKind.MESSAGE)
-"""Return a message in a channel as an Inbound, or None if we ignore it."""
 
 
 def _inbound(kind: InboundKind, at: Address, user: str | None, **more: Any) -> Inbound | None:
@@ -285,17 +295,20 @@ def _inbound(kind: InboundKind, at: Address, user: str | None, **more: Any) -> I
 def _words(text: str | None, me: str) -> tuple[str, bool]:
     """The text as typed, without the bot's name at its start, and whether it names the bot."""
     text = text or ""
-    names = [name for name in mrkdwn.LINK.finditer(text) if name[1] == f"@{me}"]
+    names = [name for name in messages.LINK.finditer(text) if name[1] == f"@{me}"]
     if names and not text[: names[0].start()].strip():
         text = content.without_name(text[names[0].end() :], text)
-    return mrkdwn.typed(text), bool(names)
+    return messages.typed(text), bool(names)
 
 
 def _attachment(file: SlackFile) -> Attachment:
-    name = file.name or ""
-    kind = file.mimetype or ""
-    size = file.size or 0
-    return content.attachment(FileKind.DOCUMENT, file.id, name=name, media_type=kind, size=size)
+    return content.attachment(
+        FileKind.DOCUMENT,
+        file.id,
+        name=file.name or "",
+        media_type=file.mimetype or "",
+        size=file.size or 0,
+    )
 
 
 # Names
@@ -316,24 +329,26 @@ class SlackNames:
         chat = await self._channel_name(inbound.address.chat_id)
         if inbound.kind in (InboundKind.MESSAGE, InboundKind.EDIT):
             inbound = await self._with_names(inbound, me)
-        who = dataclasses.replace(inbound.sender, name=name)
+        sender = dataclasses.replace(inbound.sender, name=name)
         if inbound.address.chat_type is ChatType.DM:
-            return replace(inbound, sender=who, chat_name=name)
-        shown = chat and f"#{chat}"
-        return replace(inbound, sender=who, chat_name=shown, readers=content.members(shown))
+            return replace(inbound, sender=sender, chat_name=name)
+        chat_name = f"#{chat}" if chat else ""
+        readers = content.members(chat_name)
+        return replace(inbound, sender=sender, chat_name=chat_name, readers=readers)
 
     async def _with_names(self, inbound: Inbound, me: Me) -> Inbound:
         quote = inbound.quote or Quote()
-        mentions = mrkdwn.mentioned(f"{inbound.text} {quote.text}")[:MENTIONS]
+        mentions = messages.mentioned(f"{inbound.text} {quote.text}")[:MENTIONS]
         found = await asyncio.gather(*(self._mentioned_name(it, me) for it in mentions))
-        # Users choose their names.
-        lines = [one_line(name, _NAME) for name in found]
-        named = zip(mentions, lines, strict=True)
-        names = {mention: f"{mention[0]}{name}" for mention, name in named if name}
-        text = mrkdwn.with_names(inbound.text, names)
+        names: dict[str, str] = {}
+        for mention, name in zip(mentions, found, strict=True):
+            shown = one_line(name, _NAME)  # users choose their names
+            if shown:
+                names[mention] = f"{mention[0]}{shown}"
+        text = messages.with_names(inbound.text, names)
         if inbound.quote is None:
             return replace(inbound, text=text)
-        quote = replace(quote, text=mrkdwn.with_names(quote.text, names))
+        quote = replace(quote, text=messages.with_names(quote.text, names))
         return replace(inbound, text=text, quote=quote)
 
     async def _mentioned_name(self, mention: str, me: Me) -> str:
@@ -345,19 +360,20 @@ class SlackNames:
         return await self._channel_name(name)
 
     async def _user_name(self, user: str) -> str:
-        """Empty if Slack does not say."""
+        """The name of a user. Empty if Slack does not say."""
         ask = partial(self._client().call, "users.info", Person, "user", user=user)
         person = await self._get(user, ask, Person())
         return person.profile.display_name or person.profile.real_name or person.name
 
     async def _channel_name(self, chat: str) -> str:
-        """Empty if Slack does not say, or it is made up of the names of the members."""
+        """The name of a channel. Empty if Slack does not say, or if it consists of the names of the
+        members."""
         channel = await self._get(chat, partial(self._client().channel, chat), SlackChannel())
         return "" if channel.is_mpim else channel.name
 
     async def _get(self, name: str, ask: Callable[[], Awaitable[T]], unknown: T) -> T:
-        """What `ask` returns about the user or chat with the id `name`, or `unknown` if the
-        platform does not say."""
+        """What `ask` returns about the user or channel with the id `name`, or `unknown` if Slack
+        does not answer in time."""
         if name not in self._known:
             try:
                 async with asyncio.timeout(NAME_SECONDS):
