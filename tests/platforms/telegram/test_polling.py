@@ -180,13 +180,13 @@ def letters(names: str) -> list[Update]:
 )
 def test_an_album_is_ready_once_it_has_stopped_growing(before: str, now: str, settled: int):
     found = Albums()
-    found.settled(letters(before))
-    assert found.settled(letters(now)) == settled
+    found.count_ready(letters(before))
+    assert found.count_ready(letters(now)) == settled
 
 
 def test_successive_albums_do_not_delay_each_other():
     found = Albums()
-    assert [found.settled(letters(names)) for names in ("a.", "a.b.", "b.c.", "c.d.")] == [
+    assert [found.count_ready(letters(names)) for names in ("a.", "a.b.", "b.c.", "c.d.")] == [
         0,
         2,
         2,
@@ -198,7 +198,7 @@ def test_an_album_takes_the_position_of_its_first_update():
     updates = letters("ab.a.b")
     first_a, first_b, alone, second_a, other, second_b = updates
     groups = [[first_a, second_a], [first_b, second_b], [alone], [other]]
-    assert list(Albums().gathered(updates)) == groups
+    assert list(Albums().group(updates)) == groups
 
 
 def part(
@@ -218,13 +218,13 @@ def part(
 
 
 def test_an_album_has_the_texts_of_all_its_parts():
-    found = Albums().merged(letter("a"), [part(1, ""), part(2, "two"), part(3, "three")])
+    found = Albums().merge(letter("a"), [part(1, ""), part(2, "two"), part(3, "three")])
     assert (found.update_id, found.message_id, found.text) == ("1", "2", "two\n\nthree")
     assert [file.id for file in found.attachments] == ["1", "2", "3"]
 
 
 def test_an_album_with_forwarded_text_is_forwarded():
-    assert Albums().merged(letter("a"), [part(1, ""), part(2, "/approve", "Eve")]).typed == ""
+    assert Albums().merge(letter("a"), [part(1, ""), part(2, "/approve", "Eve")]).typed == ""
 
 
 def test_a_late_file_is_addressed_to_the_bot_if_its_album_was():
@@ -232,5 +232,5 @@ def test_a_late_file_is_addressed_to_the_bot_if_its_album_was():
     ours = part(1, "")
     other = part(2, "", addressed=False)
     asked = [("a", [other, ours]), ("a", [other]), ("b", [other]), (".", [ours]), (".", [other])]
-    addressed = [found.merged(letter(name), parts).addressed for name, parts in asked]
+    addressed = [found.merge(letter(name), parts).addressed for name, parts in asked]
     assert addressed == [True, True, False, True, False]

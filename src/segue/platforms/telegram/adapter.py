@@ -1,5 +1,4 @@
-"""The adapter of one bot on Telegram: receiving, sending, topics, chats,
-and the checks of its setup."""
+"""The Telegram adapter: receiving, sending, topics, chats, and the checks of the setup."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ from segue.platforms.base import Button, Finding, Inbound, MenuEntry, Receipt, U
 from segue.platforms.connection import PollPace, check
 from segue.platforms.errors import Refused, tolerating_absence
 from segue.platforms.spec import PlatformSettings
-from segue.platforms.telegram.client import BATCH, FAILURES, POLL_SECONDS, Client, where
+from segue.platforms.telegram.client import BATCH, FAILURES, POLL_SECONDS, Client, target
 from segue.platforms.telegram.polling import Albums
 from segue.platforms.telegram.spec import UPLOADS
 from segue.platforms.telegram.updates import Chat, Update, User, address, parse
@@ -131,34 +130,37 @@ class TelegramAdapter(RemoteAdapter[Client]):
     async def receive(self) -> AsyncGenerator[Inbound | None]:
         while True:
             self._polls.begin()
-            seconds = 0 if self._is_behind else POLL_SECONDS  # what waits comes at once
+            seconds = 0 if self._is_behind else POLL_SECONDS  # waiting updates come at once
             with FAILURES.connecting():
                 batch = await self.client.poll(self._offset, seconds)
             yield None
             await self._polls.end(seconds, is_empty=not batch.updates and not batch.skipped)
-            settled = self._albums.settled(batch.updates)
-            for group in self._albums.gathered(batch.updates[:settled]):
+            ready = self._albums.count_ready(batch.updates)
+            for group in self._albums.group(batch.updates[:ready]):
                 item = str(group[0].update_id)
-                inbound = self.containment.parse(item, partial(self._heard, group))
+                inbound = self.containment.parse(item, partial(self._inbound, group))
                 if inbound is not None:
                     yield inbound
-            # Confirms the batch: it is sent with the next poll, after the last update is recorded.
-            rest = [update.update_id for update in batch.updates[settled:]]
-            self._offset = end = min(rest, default=batch.next)
-            self._skip([it or "unknown" for it in batch.skipped if it is None or it < (end or 0)])
+            # The next poll sends this offset and so confirms the batch, once all of it is recorded.
+            rest = [update.update_id for update in batch.updates[ready:]]
+            self._offset = min(rest, default=batch.next)
+            end = self._offset or 0
+            self._skip([it or "unknown" for it in batch.skipped if it is None or it < end])
             if rest:
                 await asyncio.sleep(self._album_seconds)
-            elif len(batch.updates) < BATCH:  # no others are left of those that waited
+            elif len(batch.updates) < BATCH:  # no more updates of the absence are left
                 self._is_behind = False
 
-    def _heard(self, group: Sequence[Update]) -> Inbound | None:
+    def _inbound(self, group: Sequence[Update]) -> Inbound | None:
         """The Inbound for an update, or for all updates of an album."""
-        if (message := group[0].message) and message.forum_topic_closed is not None:
+        message = group[0].message
+        if message is not None and message.forum_topic_closed is not None:
             self._open.discard(address(message.chat, message))
-        found = (parse(update, self._me, time.time()) for update in group)
-        if not (parts := [part for part in found if part is not None]):
+        found = [parse(update, self._me, time.time()) for update in group]
+        parts = [part for part in found if part is not None]
+        if not parts:
             return None
-        inbound = self._albums.merged(group[0], parts)
+        inbound = self._albums.merge(group[0], parts)
         if inbound.moved_to is not None:
             self.moves.add(inbound.address, inbound.moved_to.chat_id)
         return inbound
@@ -180,11 +182,11 @@ class TelegramAdapter(RemoteAdapter[Client]):
     async def _edit(
         self, at: Address, receipt: Receipt, text: str, *, markup: bool, buttons: Sequence[Button]
     ) -> None:
-        name = receipt.removeprefix(_UNDER_A_FILE)
         bot = self.client.bot
-        message = sending.number(name, "message to edit not found")
-        given = _options(markup, buttons, chat_id=where(at)["chat_id"], message_id=message)
-        if name != receipt:
+        is_caption = receipt.startswith(_UNDER_A_FILE)
+        message = sending.number(receipt.removeprefix(_UNDER_A_FILE), "message to edit not found")
+        given = _options(markup, buttons, chat_id=target(at)["chat_id"], message_id=message)
+        if is_caption:
             await bot.edit_message_caption(caption=text, **given)
         else:
             await bot.edit_message_text(text, disable_web_page_preview=True, **given)
@@ -192,42 +194,51 @@ class TelegramAdapter(RemoteAdapter[Client]):
     async def _upload(
         self, to: Address, file: Upload, caption: str, *, markup: bool, key: str
     ) -> Receipt:
-        name = sending.file_name(file)
-        text = None if is_empty(caption) else caption
-        given = _options(markup, filename=name, caption=text, read_timeout=_UPLOAD_SECONDS)
-        sent = ""
         bot = self.client.bot
+        given = _options(
+            markup,
+            filename=sending.file_name(file),
+            caption=None if is_empty(caption) else caption,
+            read_timeout=_UPLOAD_SECONDS,
+        )
         if file.media_type in _PHOTOS and len(file.data) <= _PHOTO_BYTES:
+            photo = partial(bot.send_photo, photo=file.data, **given)
             try:
-                sent = await self._deliver(to, partial(bot.send_photo, photo=file.data, **given))
+                sent = await self._deliver(to, photo)
             except Refused as refused:
                 # The aspect ratio is too extreme, or Telegram cannot decode the image.
                 if not refused.says("photo", "image"):
                     raise
+            else:
+                return Receipt(f"{_UNDER_A_FILE}{sent}")
         document = partial(bot.send_document, document=file.data, **given)
-        return Receipt(f"{_UNDER_A_FILE}{sent or await self._deliver(to, document)}")
+        sent = await self._deliver(to, document)
+        return Receipt(f"{_UNDER_A_FILE}{sent}")
 
     def previews(self, at: Address) -> bool:
-        return at.chat_type is ChatType.DM and self._undrafted.isdisjoint({"", at.chat_id})
+        has_drafts = self._undrafted.isdisjoint({"", at.chat_id})
+        return has_drafts and at.chat_type is ChatType.DM
 
     async def _preview(self, at: Address, text: str, *, markup: bool, key: str) -> None:
         # The same number for the same key; never 0, which Telegram rejects.
         draft = zlib.crc32(key.encode("utf-8", "surrogatepass")) & 0x7FFFFFFF or 1
-        given = _options(markup, draft_id=draft, text=text, **where(at))
+        given = _options(markup, draft_id=draft, text=text, **target(at))
         try:
             await self.client.bot.send_message_draft(**given)
         except Refused as refused:
-            if refused.status == 404 or refused.says("textdraft"):
-                self._undrafted.add("" if refused.status == 404 else at.chat_id)
+            if refused.status == 404:
+                self._undrafted.add("")
+            elif refused.says("textdraft"):
+                self._undrafted.add(at.chat_id)
             raise
 
     async def _typing(self, at: Address) -> None:
-        await self.client.bot.send_chat_action(**where(at), action="typing")
+        await self.client.bot.send_chat_action(**target(at), action="typing")
 
     # Topics
 
     async def _open_thread(self, home: Address, title: str, *, key: str) -> Address:
-        made = await self.client.bot.create_forum_topic(where(home)["chat_id"], title)
+        made = await self.client.bot.create_forum_topic(target(home)["chat_id"], title)
         topic = dataclasses.replace(home, thread_id=str(made.message_thread_id))
         self._open.add(topic)
         return topic
@@ -235,12 +246,12 @@ class TelegramAdapter(RemoteAdapter[Client]):
     async def _deliver(self, to: Address, send: Callable[..., Awaitable[Message]]) -> str:
         """Send to the right topic only. Return the message's id."""
         await self._reopen(to)
-        sent = await send(**where(to))
+        sent = await send(**target(to))
         await sending.check_thread(to, sent.message_thread_id, sent.delete, FAILURES)
         return str(sent.message_id)
 
     async def _reopen(self, at: Address) -> None:
-        """Reopen a group's topic, if needed and possible. Sending reports what is wrong.
+        """Reopen a group's topic, if needed and possible. If it fails, sending reports why.
 
         A bot that opened a topic, or manages topics, can write to it while it is closed. That
         neither fails nor reopens it, and the bot cannot ask whether it is closed. So each topic is
@@ -249,9 +260,9 @@ class TelegramAdapter(RemoteAdapter[Client]):
         if at.thread_id is None or at.chat_type is not ChatType.GROUP or at in self._open:
             return
         try:
-            await self.client.bot.reopen_forum_topic(**where(at))
+            await self.client.bot.reopen_forum_topic(**target(at))
         except FAILURES.all as error:
-            # A 400: it is open, deleted or not ours to reopen. Trying again changes nothing.
+            # With 400 it is open, deleted or not ours to reopen. Trying again changes nothing.
             if not isinstance(error, Refused) or error.status != 400:
                 return
         self._open.add(at)
@@ -285,7 +296,8 @@ class TelegramAdapter(RemoteAdapter[Client]):
                 if member.status in (ChatMember.LEFT, ChatMember.BANNED):
                     return None
             at = address(Chat(id=found.id, type=found.type))
-            return at and HomeChannel(address=at, name=found.title or found.first_name or "")
+            if at is not None:
+                return HomeChannel(address=at, name=found.title or found.first_name or "")
         return None
 
     async def _audience(self, chat: Address, users: Sequence[str]) -> Audience | None:
@@ -293,10 +305,11 @@ class TelegramAdapter(RemoteAdapter[Client]):
         if chat.chat_type is ChatType.DM:
             return None
         bot = self.client.bot
-        number = where(chat)["chat_id"]
+        number = target(chat)["chat_id"]
         found = await bot.get_chat(number)
+        owners = [user for user in users if await _is_member(bot, number, user)]
         return Audience(
-            has_owner=any([await _is_member(bot, number, user) for user in users]),
+            has_owner=bool(owners),
             is_public=bool(found.username),
             readers=await bot.get_chat_member_count(number),
         )
@@ -304,8 +317,8 @@ class TelegramAdapter(RemoteAdapter[Client]):
     # Setup
 
     async def _checks(self, client: Client, home: Address | None) -> AsyncGenerator[Finding]:
-        """Check the bot and its home channel. Read-only, and never asks for updates, so a running
-        gateway is not disturbed."""
+        """Check the bot and its home channel. Never asks for updates, so a running gateway is not
+        disturbed."""
         bot = client.bot
         me = await bot.get_me()
         yield Finding(True, f"The token is good: the bot is @{me.username}.")
@@ -319,7 +332,7 @@ class TelegramAdapter(RemoteAdapter[Client]):
         if home is None:
             return
         try:
-            chat = await bot.get_chat(where(home)["chat_id"])
+            chat = await bot.get_chat(target(home)["chat_id"])
         except Refused as refused:
             if refused.status not in (400, 403):
                 raise
@@ -345,8 +358,10 @@ def _options(markup: bool, buttons: Sequence[Button] = (), **more: Any) -> dict[
         [InlineKeyboardButton(button.label, callback_data=button.data) for button in row]
         for row in sending.rows(buttons)
     ]
-    options = {"parse_mode": "HTML" if markup else None, **more}
-    return options | {"reply_markup": InlineKeyboardMarkup(rows)} if rows else options
+    options: dict[str, Any] = {"parse_mode": "HTML" if markup else None, **more}
+    if rows:
+        options["reply_markup"] = InlineKeyboardMarkup(rows)
+    return options
 
 
 async def _is_member(bot: Bot, chat: int, user: str) -> bool:

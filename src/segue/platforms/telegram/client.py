@@ -13,7 +13,7 @@ from telegram.error import TelegramError
 from telegram.request import BaseRequest, RequestData
 
 from segue.core.address import Address, Platform
-from segue.platforms.errors import FailureRule, Failures, Refused, nonsense, parsed
+from segue.platforms.errors import NONSENSE, FailureRule, Failures, Lost, Refused, parsed
 from segue.platforms.http import HttpClient, hide
 from segue.platforms.sending import number
 from segue.platforms.telegram import polling
@@ -53,8 +53,13 @@ _NO_TOPICS = (
     "not a forum", "forums_disabled", "not enough rights", "chat_admin_required",
     "channel_forum_missing", "supergroup", "topics are not enabled",
 )  # fmt: skip
-# What the library raises for valid JSON of an unexpected shape.
-_SENSELESS = (TelegramError, AttributeError, KeyError, TypeError, ValueError, RecursionError)
+_UNEXPECTED = (TelegramError, AttributeError, KeyError, TypeError, ValueError, RecursionError)
+"""What the library raises for valid JSON of an unexpected shape."""
+
+
+def _nonsense(_: Exception) -> Lost:
+    return Lost(NONSENSE, arrived=True)
+
 
 FAILURES = Failures(
     Platform.TELEGRAM,
@@ -71,7 +76,7 @@ FAILURES = Failures(
     thread_gone=_TOPIC_GONE,
     bad_markup="can't parse entities",
     unchanged="message is not modified",
-    known=dict.fromkeys(_SENSELESS, nonsense),
+    known=dict.fromkeys(_UNEXPECTED, _nonsense),
 )
 
 
@@ -79,21 +84,21 @@ class Client:
     """A bot, and the two calls that the library does not do as we need them."""
 
     def __init__(self, token: str, url: str, silence: float) -> None:
-        """Raise ConnectFailed if it cannot be a token."""
+        """Raise ConnectFailed if `token` cannot be one."""
         if not _TOKEN.fullmatch(token):
-            raise FAILURES.unreachable(_UNKNOWN if token else _MISSING, setup=True)
+            reason = _UNKNOWN if token else _MISSING
+            raise FAILURES.unreachable(reason, setup=True)
         hide(token, "telegram.Bot")
         base = (url or _TELEGRAM).rstrip("/")
-        official = not url
-        self._http = HttpClient(silence=silence, secret=token, refusal=_refusal, trust_env=official)
+        self._http = HttpClient(silence=silence, secret=token, refusal=_refusal, trust_env=not url)
         self.close = self._http.close
         # The library calls only `post` of its transport. Its own `post` wraps all errors.
         transport = cast("BaseRequest", SimpleNamespace(post=self._post))
         self.bot = Bot(token, f"{base}/bot", f"{base}/file/bot", transport, transport)
 
     async def poll(self, offset: int | None, seconds: int) -> Batch:
-        """The next updates, for which the server waits that long. In the library's own method one
-        bad update spoils the whole batch."""
+        """The next updates, for which the server waits that long. The library's own method loses
+        the whole batch to one bad update."""
         payload = await self._poll(offset, BATCH, seconds)
         try:
             return polling.read(payload, offset)
@@ -105,7 +110,8 @@ class Client:
     async def _poll(self, offset: int | None, limit: int, seconds: int) -> bytes:
         kinds = json.dumps(Update.__struct_fields__[1:])
         params = {"limit": limit, "timeout": seconds, "allowed_updates": kinds}
-        params |= {} if offset is None else {"offset": offset}
+        if offset is not None:
+            params["offset"] = offset
         url = f"{self.bot.base_url}/getUpdates"
         silence = seconds + self._http.silence
         return await self._http.request(
@@ -114,24 +120,26 @@ class Client:
 
     async def fetch(self, file_id: str, limit: int) -> bytes:
         """The content of a file. The library's own method has no size limit."""
-        path = (await self.bot.get_file(file_id)).file_path
-        files = self.bot.base_file_url
-        if not path:
+        file = await self.bot.get_file(file_id)
+        if not file.file_path:
             raise Refused(404, "the file is gone")
-        url = f"{files}/{path.removeprefix(f'{files}/')}"
+        base = f"{self.bot.base_file_url}/"
+        url = base + file.file_path.removeprefix(base)
         return await self._http.request("GET", url, limit=limit)
 
     async def _post(self, url: str, request_data: RequestData, read_timeout: Any, **_: Any) -> Any:
         data = request_data.json_parameters
         files = request_data.multipart_data or None
         seconds = None if read_timeout is BaseRequest.DEFAULT_NONE else read_timeout
-        answer = self._http.request("POST", url, data=data, files=files, seconds=seconds)
-        return result(await answer)
+        answer = await self._http.request("POST", url, data=data, files=files, seconds=seconds)
+        return result(answer)
 
 
-def where(at: Address) -> dict[str, Any]:
+def target(at: Address) -> dict[str, Any]:
     """The address as parameters of a call. Raise Refused if it is not one of Telegram's."""
-    thread = at.thread_id and number(at.thread_id, "message thread not found")
+    thread = None
+    if at.thread_id is not None:
+        thread = number(at.thread_id, "message thread not found")
     return {"chat_id": number(at.chat_id, "chat not found"), "message_thread_id": thread}
 
 
@@ -155,6 +163,10 @@ class _TelegramError(Struct, frozen=True):
 
 def _refusal(status: int, body: bytes) -> Refused:
     error = parsed(body, _TelegramError) or _TelegramError()
-    reason = _PREFIX.sub("", error.description, count=1).rstrip(".") or f"HTTP {status}"
-    more = error.parameters
-    return Refused(status, reason, after=more.retry_after, moved_to=more.migrate_to_chat_id)
+    reason = _PREFIX.sub("", error.description, count=1).rstrip(".")
+    return Refused(
+        status,
+        reason or f"HTTP {status}",
+        after=error.parameters.retry_after,
+        moved_to=error.parameters.migrate_to_chat_id,
+    )

@@ -1,7 +1,7 @@
 """Long polling: what a poll returns, and which of its updates are ready.
 
-A poll returns a JSON array of numbered updates, and asking for those from a number on confirms the
-ones before it. `read` parses the array one update at a time, so that a bad one is skipped and does
+A poll returns a JSON array of numbered updates. A poll for the updates from a number on confirms
+those before it. `read` parses the array one update at a time, so that a bad one is skipped and does
 not affect the others. `Albums` holds back the files of a message until all of them are there.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
@@ -54,29 +55,43 @@ class Batch(NamedTuple):
 
 def read(payload: bytes, offset: int | None, *, alone: bool = False) -> Batch:
     """Parse the response to a poll for that offset. Raise Lost if it is not one, and Torn if its
-    updates cannot be separated. One update `alone` is mended, if it was cut, or skipped."""
+    updates cannot be separated. One update `alone` is repaired if it was cut, or else skipped."""
     try:
         raw = split(payload)
     except Torn:
         if not alone:
             raise
-        raw = [_mended(payload)]
-    read = [parsed(one, Update) for one in raw]
-    found = [_NUMBER.search(one) for one in raw]
-    numbers = [None if it is None else int(it[1]) for it in found]
-    skipped = [number for number, it in zip(numbers, read, strict=True) if it is None]
-    return Batch([it for it in read if it is not None], skipped, _next(numbers, offset))
+        raw = [_repaired(payload)]
+    numbers: list[int | None] = []
+    updates: list[Update] = []
+    skipped: list[int | None] = []
+    for one in raw:
+        number = _number(one)
+        numbers.append(number)
+        update = parsed(one, Update)
+        if update is None:
+            skipped.append(number)
+        else:
+            updates.append(update)
+    return Batch(updates, skipped, _next(numbers, offset))
+
+
+def _number(raw: bytes | memoryview) -> int | None:
+    """The number of an update that may be malformed. None if it is unreadable."""
+    found = _NUMBER.search(raw)
+    return None if found is None else int(found[1])
 
 
 def _next(numbers: Sequence[int | None], offset: int | None) -> int | None:
     # The highest number of this batch, not of all time: after a week without updates, Telegram
     # continues from a random number, which may be lower.
-    if known := [number for number in numbers if number is not None]:
+    known = [number for number in numbers if number is not None]
+    if known:
         return max(known) + 1
     if numbers and offset is None:
         raise Lost(NONSENSE, arrived=True)
     # Numbers are consecutive, so these updates have those from `offset` on.
-    return offset and offset + len(numbers)
+    return None if offset is None else offset + len(numbers)
 
 
 def split(payload: bytes) -> Sequence[bytes | memoryview]:
@@ -121,7 +136,7 @@ def _begin(payload: bytes) -> int:
     return begin.end()
 
 
-def _mended(payload: bytes) -> bytes:
+def _repaired(payload: bytes) -> bytes:
     """The first update, if the payload was cut in one of its texts: up to the cut."""
     begin = _begin(payload)
     closing: list[bytes] = []
@@ -139,9 +154,9 @@ def _mended(payload: bytes) -> bytes:
             case _:
                 if closing:
                     closing.pop()
-    end = _HALF.search(payload, max(begin, len(payload) - 16))
-    kept = memoryview(payload)[begin : len(payload) if end is None else end.start()]
-    return b"".join((kept, *reversed(closing)))
+    half = _HALF.search(payload, max(begin, len(payload) - 16))
+    end = len(payload) if half is None else half.start()
+    return b"".join((memoryview(payload)[begin:end], *reversed(closing)))
 
 
 # Albums
@@ -161,27 +176,27 @@ class Albums:
         self._addressed = ""
         """The last album that was addressed to the bot."""
 
-    def settled(self, updates: Sequence[Update]) -> int:
+    def count_ready(self, updates: Sequence[Update]) -> int:
         """The number of leading updates that belong to no album that may still grow."""
         names = [update.album for update in updates]
         before = self._seen
         self._seen = Counter(filter(None, names))
-        held = {name for name, parts in self._seen.items() if before[name] != parts}
+        incomplete = {name for name, parts in self._seen.items() if before[name] != parts}
         end = len(names)
-        while held:
-            end = min(map(names.index, held))
+        while incomplete:
+            end = min(map(names.index, incomplete))
             # If one part of an album is held back, hold back all of them.
-            held = {*names[:end]} & {*names[end:]} - {""}
+            incomplete = {*names[:end]} & {*names[end:]} - {""}
         return end
 
-    def gathered(self, updates: Sequence[Update]) -> Iterable[Sequence[Update]]:
+    def group(self, updates: Sequence[Update]) -> Iterable[Sequence[Update]]:
         """Group the updates of each album together, in the place of its first update."""
         groups: dict[str | int, list[Update]] = {}
         for number, update in enumerate(updates):
             groups.setdefault(update.album or number, []).append(update)
         return groups.values()
 
-    def merged(self, first: Update, parts: Sequence[Inbound]) -> Inbound:
+    def merge(self, first: Update, parts: Sequence[Inbound]) -> Inbound:
         """Merge the parts of an album into one message. It has the update id of the first part, and
         the message id of the part with the text, where edits arrive. It is addressed to the bot if
         a part is, or one that came before."""
@@ -189,12 +204,15 @@ class Albums:
         addressed = any(part.addressed for part in parts)
         if addressed:
             self._addressed = name
+        with_text = [part for part in parts if part.text]
+        forwarded = [part for part in parts if part.forwarded_from is not None]
+        continues = bool(name) and name == self._addressed
         return replace(
-            next((part for part in parts if part.text), parts[0]),
+            with_text[0] if with_text else parts[0],
             update_id=parts[0].update_id,
-            text="\n\n".join(part.text for part in parts if part.text),
-            attachments=tuple(file for part in parts for file in part.attachments),
-            addressed=addressed or (bool(name) and name == self._addressed),
+            text="\n\n".join(part.text for part in with_text),
+            attachments=tuple(chain.from_iterable(part.attachments for part in parts)),
+            addressed=addressed or continues,
             quote=parts[0].quote,
-            forwarded_from=next((it for p in parts if (it := p.forwarded_from) is not None), None),
+            forwarded_from=forwarded[0].forwarded_from if forwarded else None,
         )

@@ -6,8 +6,7 @@ The first half has the parts of an update that we use, by their names on the wir
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -147,6 +146,11 @@ class Message(Content, frozen=True, kw_only=True, rename={"sender": "from"}):
     migrate_to_chat_id: int | None = None
     """The supergroup that this group has become."""
 
+    @property
+    def topic(self) -> int | None:
+        """The topic that it is in. None in a chat without topics, and in the General topic."""
+        return self.message_thread_id if self.is_topic_message else None
+
 
 class CallbackQuery(Struct, frozen=True, rename={"sender": "from"}):
     id: str
@@ -178,9 +182,10 @@ class Update(Struct, frozen=True):
 
     @property
     def album(self) -> str:
-        """The album that its file belongs to, or ""."""
-        message = self.message
-        return f"{message.chat.id} {it}" if message and (it := message.media_group_id) else ""
+        """The album that its file belongs to. Empty if it belongs to none."""
+        if self.message is None or not self.message.media_group_id:
+            return ""
+        return f"{self.message.chat.id} {self.message.media_group_id}"
 
 
 # As Inbounds
@@ -196,25 +201,42 @@ def parse(update: Update, me: User, now: float) -> Inbound | None:
     except a change of chat id."""
     if update.message is not None:
         return _said(update, update.message, me)
-    if (message := update.edited_message) is not None and _is_edited(message, now):
-        said = _said(update, message, me)
-        return said and replace(said, kind=InboundKind.EDIT)
+    if update.edited_message is not None:
+        if not _is_edited(update.edited_message, now):
+            return None
+        said = _said(update, update.edited_message, me)
+        return None if said is None else replace(said, kind=InboundKind.EDIT)
     if update.callback_query is not None:
         return _pressed(update, update.callback_query)
-    return update.my_chat_member and _joined(update, update.my_chat_member)
+    if update.my_chat_member is not None:
+        return _joined(update, update.my_chat_member)
+    return None
 
 
 def address(chat: Chat, message: Message | None = None) -> Address | None:
     """The address of a chat or a message in it; None for channels and unknown chat types.
 
-    In a group without topics, replies to a message have a `message_thread_id` too, but are not a
-    separate place. The General topic is the chat itself.
+    In a group without topics, replies to a message have a `message_thread_id` too, but no address
+    of their own. The General topic is the chat itself.
     """
-    if (kind := _CHATS.get(chat.type)) is None:
+    kind = _CHATS.get(chat.type)
+    if kind is None:
         return None
-    thread = message.message_thread_id if message and message.is_topic_message else None
-    at = Address(platform=Platform.TELEGRAM, chat_type=kind, chat_id=str(chat.id))
-    return at if thread is None else dataclasses.replace(at, thread_id=str(thread))
+    topic = None if message is None else message.topic
+    return Address(
+        platform=Platform.TELEGRAM,
+        chat_type=kind,
+        chat_id=str(chat.id),
+        thread_id=None if topic is None else str(topic),
+    )
+
+
+class _Words(NamedTuple):
+    text: str
+    """Without the bot's name at its start."""
+    is_command: bool = False
+    is_addressed: bool = False
+    """Whether the text is for the bot."""
 
 
 def _said(update: Update, message: Message, me: User) -> Inbound | None:
@@ -222,30 +244,44 @@ def _said(update: Update, message: Message, me: User) -> Inbound | None:
         group = User(message.chat.id, is_bot=False, first_name="")
         new = address(replace(message.chat, id=message.migrate_to_chat_id))
         return _inbound(InboundKind.MOVED, update, message.chat, group, moved_to=new)
+    if message.sender_chat is not None:
+        return None
     author = _forwarded_from(message)
+    words = _words(message, me)
+    if author is not None:
+        # Text that the sender only passed on is content, addressed to no bot.
+        words = _Words(message.text or message.caption)
+    if words is None:
+        return None
+    text = words.text or _shared(message)
     files = _attachments(message)
+    if not (text or files):
+        return None
+    kind = InboundKind.COMMAND if words.is_command else InboundKind.MESSAGE
     quote = _quote(message, me)
-    # Text that the sender only passed on is content, addressed to no bot.
-    passed_on = message.text or message.caption, False, False
-    if (words := _words(message, me) if author is None else passed_on) is None:
-        return None
-    text, command, to_us = words
-    if message.sender_chat is not None or not ((text := text or _shared(message)) or files):
-        return None
-    created = message.reply_to_message and message.reply_to_message.forum_topic_created
+    is_reply_to_us = quote is not None and quote.ours
+    is_private = message.chat.type == "private"
     return _inbound(
-        InboundKind.COMMAND if command else InboundKind.MESSAGE,
+        kind,
         update,
         message.chat,
         message.sender,
         message,
         text=text,
         attachments=files,
-        topic=created.name if created else "",
-        addressed=message.chat.type == "private" or to_us or (quote is not None and quote.ours),
+        topic=_topic_name(message),
+        addressed=is_private or words.is_addressed or is_reply_to_us,
         forwarded_from=author,
         quote=quote,
     )
+
+
+def _topic_name(message: Message) -> str:
+    """The name of the topic that a message is in, if Telegram sends it."""
+    replied = message.reply_to_message
+    if replied is None or replied.forum_topic_created is None:
+        return ""
+    return replied.forum_topic_created.name
 
 
 def _is_edited(message: Message, now: float) -> bool:
@@ -258,14 +294,21 @@ def _is_edited(message: Message, now: float) -> bool:
 
 
 def _pressed(update: Update, query: CallbackQuery) -> Inbound | None:
-    if (message := query.message) is None or query.data is None:
+    message = query.message
+    if message is None or query.data is None:
         return None
-    # For a message that is no longer accessible, Telegram does not say which topic it is in. The
-    # button must not act in another place.
-    text = query.data if message.date else ""
-    author = _forwarded_from(message)
-    more = {"text": text, "press_id": query.id, "forwarded_from": author}
-    return _inbound(InboundKind.BUTTON, update, message.chat, query.sender, message, **more)
+    return _inbound(
+        InboundKind.BUTTON,
+        update,
+        message.chat,
+        query.sender,
+        message,
+        # For a message that is no longer accessible, Telegram does not name its topic. The button
+        # must not act in another place.
+        text=query.data if message.date else "",
+        press_id=query.id,
+        forwarded_from=_forwarded_from(message),
+    )
 
 
 def _joined(update: Update, change: MemberUpdated) -> Inbound | None:
@@ -302,22 +345,33 @@ def _inbound(
     )
 
 
-def _words(message: Message, me: User) -> tuple[str, bool, bool] | None:
-    """The text without the bot's name at its start, whether it is a command, and whether it is
-    addressed to the bot. None for a command to another bot."""
-    text = whole = message.text or message.caption
-    to_us = False
+def _words(message: Message, me: User) -> _Words | None:
+    """The words of a message. None for a command to another bot."""
+    whole = message.text or message.caption
+    entities = message.entities if message.text else message.caption_entities
     our_name = f"@{me.username}".lower()
-    for entity in message.entities if message.text else message.caption_entities:
+    text = whole
+    is_addressed = False
+    for entity in entities:
         marked, rest = content.marked(whole, entity.offset, entity.length)
         if entity.type == "bot_command" and entity.offset == 0:
-            name, at, bot = marked.partition("@")
-            return (name + rest, True, True) if at + bot.lower() in ("", our_name) else None
-        named = entity.type == "mention" and marked.lower() == our_name
-        if named or (entity.type == "text_mention" and entity.user and entity.user.id == me.id):
-            to_us = True
-            text = text if entity.offset else content.without_name(rest, whole)
-    return text, False, to_us
+            command, at, bot = marked.partition("@")
+            if at + bot.lower() not in ("", our_name):
+                return None
+            return _Words(command + rest, is_command=True, is_addressed=True)
+        if _names_us(entity, marked, me):
+            is_addressed = True
+            if entity.offset == 0:
+                text = content.without_name(rest, whole)
+    return _Words(text, is_addressed=is_addressed)
+
+
+def _names_us(entity: Entity, marked: str, me: User) -> bool:
+    """Whether a marked part of a text is a mention of the bot."""
+    if entity.type == "mention":
+        return marked.lower() == f"@{me.username}".lower()
+    is_mention = entity.type == "text_mention"
+    return is_mention and entity.user is not None and entity.user.id == me.id
 
 
 def _forwarded_from(message: Message) -> str | None:
@@ -327,34 +381,41 @@ def _forwarded_from(message: Message) -> str | None:
         return _author(message.forward_origin)
     if message.forward_date is not None:
         return ""
-    return message.via_bot and f"{message.via_bot.name} (a bot)"
+    if message.via_bot is not None:
+        return f"{message.via_bot.name} (a bot)"
+    return None
 
 
 def _author(origin: Origin) -> str:
     user = origin.sender_user
     chat = origin.sender_chat or origin.chat
-    user_name = user.name if user else origin.sender_user_name
-    return ", ".join(filter(None, (user_name, chat.name if chat else "", origin.author_signature)))
+    user_name = origin.sender_user_name if user is None else user.name
+    chat_name = "" if chat is None else chat.name
+    return ", ".join(filter(None, (user_name, chat_name, origin.author_signature)))
 
 
 def _quote(message: Message, me: User) -> Quote | None:
     """The message that this one replies to. In a topic, a message that is not a reply is sent as a
     reply to the message that created the topic; it has no quote."""
     part = message.quote.text
+    external = message.external_reply
+    if external is not None:
+        return Quote(author=_author(external.origin), text=part or _quoted(external))
+    if message.reply_to_story is not None:
+        return Quote(author=message.reply_to_story.chat.name, text="[A story]")
     replied = message.reply_to_message
-    if (other := message.external_reply) is not None:
-        return Quote(author=_author(other.origin), text=part or _quoted(other))
-    if (story := message.reply_to_story) is not None:
-        return Quote(author=story.chat.name, text="[A story]")
-    topic = message.message_thread_id if message.is_topic_message else None
-    if replied is None or replied.message_id == topic:
+    if replied is None or replied.message_id == message.topic:
         return None
     author = _forwarded_from(replied)
-    sender = replied.sender_chat or replied.sender
+    is_ours = False
+    if author is None:
+        sender = replied.sender_chat or replied.sender
+        author = "" if sender is None else sender.name
+        is_ours = replied.sender is not None and replied.sender.id == me.id
     return Quote(
-        author=author if author is not None else sender.name if sender else "",
+        author=author,
         text=part or _quoted(replied),
-        ours=author is None and replied.sender is not None and replied.sender.id == me.id,
+        ours=is_ours,
         message_id=str(replied.message_id),
     )
 
@@ -368,27 +429,40 @@ def _quoted(said: Content) -> str:
 
 def _attachments(message: Content) -> tuple[Attachment, ...]:
     """At most one attachment: each picture of an album is a separate message."""
-    sticker = message.sticker
-    for kind, file in (
-        # Telegram sends a picture in several sizes.
-        (FileKind.PHOTO, max(message.photo, key=lambda it: it.width * it.height, default=None)),
+    # Telegram sends a picture in several sizes.
+    largest = max(message.photo, key=lambda it: it.width * it.height, default=None)
+    files = (
+        (FileKind.PHOTO, largest),
         (FileKind.ANIMATION, message.animation),  # also sent as a document
         (FileKind.DOCUMENT, message.document),
         (FileKind.VOICE, message.voice),
         (FileKind.AUDIO, message.audio),
         (FileKind.VIDEO, message.video or message.video_note),
-        (FileKind.VECTOR_STICKER, sticker if sticker and sticker.is_animated else None),
-        (FileKind.VIDEO_STICKER, sticker if sticker and sticker.is_video else None),
-        (FileKind.STICKER, sticker),
-    ):
+        (_sticker_kind(message.sticker), message.sticker),
+    )
+    for kind, file in files:
         if file is not None:
-            named = {"name": file.file_name, "media_type": file.mime_type}
-            return (content.attachment(kind, file.file_id, size=file.file_size, **named),)
+            attachment = content.attachment(
+                kind,
+                file.file_id,
+                name=file.file_name,
+                media_type=file.mime_type,
+                size=file.file_size,
+            )
+            return (attachment,)
     return ()
 
 
+def _sticker_kind(sticker: File | None) -> FileKind:
+    if sticker is not None and sticker.is_animated:
+        return FileKind.VECTOR_STICKER
+    if sticker is not None and sticker.is_video:
+        return FileKind.VIDEO_STICKER
+    return FileKind.STICKER
+
+
 def _shared(message: Content) -> str:
-    """A place, contact, poll, checklist, story or dice in words; "" if there is none."""
+    """A location, contact, poll, checklist, story or dice in words; "" if there is none."""
     venue = message.venue or Item()
     if (point := venue.location or message.location) is not None:
         return content.place(point.latitude, point.longitude, venue.title, venue.address)
@@ -401,4 +475,6 @@ def _shared(message: Content) -> str:
         return content.checklist(checklist.title, tasks)
     if message.story is not None:
         return content.story(message.story.chat.name)
-    return content.dice(message.dice.emoji, message.dice.value) if message.dice else ""
+    if message.dice is not None:
+        return content.dice(message.dice.emoji, message.dice.value)
+    return ""
