@@ -49,16 +49,18 @@ async def checks(client: MatrixDevice, home: Address | None) -> AsyncGenerator[F
     if home is None:
         return
     room = await _room(client, home.chat_id)
-    good = f"The home room is {(room and room.name) or home.chat_id}."
-    bad = "The bot is not in the home room."
-    fix = _INVITE.format(me.user_id)
-    yield check(room, good, bad, fix, vital=True)
-    if room is not None and room.encrypted and not client.trusts_first_use:
+    if room is None:
+        fix = _INVITE.format(me.user_id)
+        yield Finding(False, "The bot is not in the home room.", fix, vital=True)
+        return
+    yield Finding(True, f"The home room is {room.name or home.chat_id}.")
+    if room.encrypted and not client.trusts_first_use:
         async with client.keys.alone():
             await client.keys.query([owner])
         good = "The home room is encrypted, and one of your devices is verified."
         bad = "The home room is encrypted, and no device of yours is verified."
-        bad = _CHANGED if client.identity.verified == CHANGED else bad
+        if client.identity.verified == CHANGED:
+            bad = _CHANGED
         yield check(client.keys.is_verified(owner), good, bad, f"{VERIFY.capitalize()}.")
 
 
@@ -66,15 +68,20 @@ async def find(device: MatrixDevice, name: str) -> HomeChannel | None:
     """The room with that id or alias, or the direct message with that user."""
     with tolerating_absence():
         if name.startswith("#"):
-            name = (await device.client.get(f"/directory/room{path(name)}")).room_id
+            found = await device.client.get(f"/directory/room{path(name)}")
+            name = found.room_id
         if name.startswith("@"):
-            name = ["", *(await device.direct()).get(name, ())][-1]
+            direct = await device.direct()
+            rooms = direct.get(name)
+            name = rooms[-1] if rooms else ""
     room = await _room(device, name)
-    return room and HomeChannel(address=room.at(), name=room.name or room.id)
+    if room is None:
+        return None
+    return HomeChannel(address=room.at(), name=room.name or room.id)
 
 
 async def audience(device: MatrixDevice, chat: Address, users: Sequence[str]) -> Audience:
-    """Who can read a room. Asked of the server: what is kept of a room can be old."""
+    """Who can read a room. The server is asked, because our own record can be out of date."""
     at = f"/rooms{path(chat.chat_id)}"
     joined = (await device.client.get(f"{at}/joined_members")).joined
     rules = await _state(device, at, "m.room.join_rules")
@@ -86,7 +93,7 @@ async def audience(device: MatrixDevice, chat: Address, users: Sequence[str]) ->
 
 
 async def _state(device: MatrixDevice, room: str, kind: str) -> MatrixAnswer:
-    """What a room says of this. It need not say anything."""
+    """The state of a room of that kind. Empty if it has none."""
     with tolerating_absence():
         return await device.client.get(f"{room}/state/{kind}")
     return MatrixAnswer()
@@ -100,15 +107,18 @@ async def has_user(client: MatrixDevice, user_id: str) -> bool | None:
     except Refused as refused:
         if refused.status in (401, 429):
             raise
-        # Synapse has no code of its own for it.
-        return False if refused.status == 404 and refused.code != "M_UNRECOGNIZED" else None
+        # Synapse has no separate code for a user who does not exist.
+        does_not_exist = refused.status == 404 and refused.code != "M_UNRECOGNIZED"
+        return False if does_not_exist else None
     return True
 
 
 async def _room(device: MatrixDevice, room_id: str) -> Room | None:
     """The room, if the bot is in it."""
     joined = (await device.client.get("/joined_rooms")).joined_rooms
-    return await device.room(room_id) if room_id in joined else None
+    if room_id not in joined:
+        return None
+    return await device.room(room_id)
 
 
 # Signing in
@@ -121,7 +131,7 @@ def is_user(name: str) -> bool:
 
 async def sign_in(values: Mapping[str, str], folder: Path) -> dict[str, str]:
     """Return the URL of the homeserver and, unless there is a token, one for the bot's device.
-    Raise ConnectFailed. A device that the bot had is used again, because it has the keys."""
+    Raise ConnectFailed. If the bot has had a device, use it again, because it has the keys."""
     client = MatrixClient(values["url"], "", _SILENCE)
     owner = values["invites_from"]
     if not is_user(owner):
@@ -151,10 +161,14 @@ async def _discover(client: MatrixClient) -> None:
 
 async def _token(client: MatrixClient, values: Mapping[str, str], folder: Path) -> str:
     user = values["user"]
-    who = {"identifier": {"type": "m.id.user", "user": user}, "password": values["password"]}
-    auth: dict[str, Any] = {"type": "m.login.password", **who}
+    auth: dict[str, Any] = {
+        "type": "m.login.password",
+        "identifier": {"type": "m.id.user", "user": user},
+        "password": values["password"],
+    }
     given = {**auth, "initial_device_display_name": "Segue"}
-    if device := _device(folder, user):
+    device = _device(folder, user)
+    if device:
         given["device_id"] = device
     try:
         found = await client.post("/login", given)
@@ -171,7 +185,7 @@ async def _token(client: MatrixClient, values: Mapping[str, str], folder: Path) 
 
 
 def _device(folder: Path, user: str) -> str:
-    """The device that the bot used last, or "" if it has none whose keys are of use."""
+    """The last device of the bot whose keys can still be used, or "" if there is none."""
     name = quote(user.removeprefix("@").partition(":")[0], safe="")
     found = folder.glob(f"@{name}%3A*/*/{FILE}")
     usable = (path for path in found if not (path.parent / REFUSED).exists())

@@ -111,8 +111,8 @@ class MatrixAdapter(RemoteAdapter[MatrixDevice]):
             return await client.download(attachment.id, limit)
         try:
             file = json.loads(attachment.id)
-            found = await client.download(file["url"], limit)
-            return decrypt_attachment(found, file["key"]["k"], file["hashes"]["sha256"], file["iv"])
+            data = await client.download(file["url"], limit)
+            return decrypt_attachment(data, file["key"]["k"], file["hashes"]["sha256"], file["iv"])
         except (ValueError, LookupError, TypeError, EncryptionError) as error:
             raise Refused(404, "the file cannot be decrypted") from error
 
@@ -126,9 +126,13 @@ class MatrixAdapter(RemoteAdapter[MatrixDevice]):
     async def _post(self, to: Address, content: dict[str, Any], key: str) -> Receipt:
         """Send a message to its thread. The same key sends it once."""
         if to.thread_id is not None:
-            fallback = {"is_falling_back": True, "m.in_reply_to": {"event_id": to.thread_id}}
-            relation = {"rel_type": "m.thread", "event_id": to.thread_id, **fallback}
-            content["m.relates_to"] = relation
+            content["m.relates_to"] = {
+                "rel_type": "m.thread",
+                "event_id": to.thread_id,
+                # For clients that do not show threads.
+                "is_falling_back": True,
+                "m.in_reply_to": {"event_id": to.thread_id},
+            }
         sent = await self.client.send(to.chat_id, content, sending.short_key(key, length=32))
         self._stop_typing(to)
         return Receipt(sent)
@@ -138,11 +142,12 @@ class MatrixAdapter(RemoteAdapter[MatrixDevice]):
     ) -> None:
         before = await self.client.original(at.chat_id, receipt)
         new = _text(text)
-        if before is not None and before.content.filename:
+        if before is not None and before.content.filename:  # the file stays
             known = msgspec.to_builtins(before.content)
             new |= {it: known[it] for it in _FILE_FIELDS if it in known}
-        relation = {"rel_type": "m.replace", "event_id": receipt}
-        content = {**_text(f"* {_plain(text)}"), "m.new_content": new, "m.relates_to": relation}
+        content = _text(f"* {_plain(text)}")  # for clients that do not show edits
+        content["m.new_content"] = new
+        content["m.relates_to"] = {"rel_type": "m.replace", "event_id": receipt}
         await self.client.send(at.chat_id, content, uuid.uuid4().hex)
         self._stop_typing(at)
 
@@ -151,10 +156,13 @@ class MatrixAdapter(RemoteAdapter[MatrixDevice]):
     ) -> Receipt:
         device = self.client
         name = sending.file_name(file)
-        kind = _KINDS.get(file.media_type.partition("/")[0], "m.file")
-        content = {**_text(name if is_empty(caption) else caption), "msgtype": kind}
-        content |= {"filename": name, "info": {"mimetype": file.media_type, "size": len(file.data)}}
-        if (await device.room(to.chat_id)).encrypted:
+        text = name if is_empty(caption) else caption
+        content = _text(text)
+        content["msgtype"] = _KINDS.get(file.media_type.partition("/")[0], "m.file")
+        content["filename"] = name
+        content["info"] = {"mimetype": file.media_type, "size": len(file.data)}
+        room = await device.room(to.chat_id)
+        if room.encrypted:
             data, keys = encrypt_attachment(file.data)
             url = await device.client.upload(data, "application/octet-stream", "")
             content["file"] = {**keys, "url": url}
@@ -175,8 +183,10 @@ class MatrixAdapter(RemoteAdapter[MatrixDevice]):
 
     async def _open_thread(self, home: Address, title: str, *, key: str) -> Address:
         """Send a message with the title. The thread is that of the message."""
-        place = partial(address, home.chat_id, direct=home.chat_type is ChatType.DM)
-        return place(await self._post(place(), {**_text(title), "segue.thread": True}, key))
+        is_direct = home.chat_type is ChatType.DM
+        room = address(home.chat_id, direct=is_direct)
+        root = await self._post(room, {**_text(title), "segue.thread": True}, key)
+        return address(home.chat_id, root, direct=is_direct)
 
     async def _audience(self, chat: Address, users: Sequence[str]) -> Audience | None:
         return await account.audience(self.client, chat, users)
@@ -186,12 +196,18 @@ class MatrixAdapter(RemoteAdapter[MatrixDevice]):
 
 
 def _text(text: str) -> dict[str, Any]:
-    """A message that mentions no users, and whose links get no preview where clients know that."""
+    """A message that mentions no users, and whose links get no preview in clients that support
+    that."""
     plain = _plain(text)
-    content: dict[str, Any] = {"msgtype": "m.text", "body": plain, "m.mentions": {}}
-    content["com.beeper.linkpreviews"] = []
+    content: dict[str, Any] = {
+        "msgtype": "m.text",
+        "body": plain,
+        "m.mentions": {},
+        "com.beeper.linkpreviews": [],
+    }
     if plain != text:
-        content |= {"format": "org.matrix.custom.html", "formatted_body": str(text)}
+        content["format"] = "org.matrix.custom.html"
+        content["formatted_body"] = str(text)
     return content
 
 

@@ -53,7 +53,7 @@ class MatrixClient:
     """Calls one homeserver as one device."""
 
     def __init__(self, url: str, token: str, silence: float) -> None:
-        """Raise ConnectFailed if it cannot be a token. Without one, only public calls work."""
+        """Raise ConnectFailed if `token` cannot be one. Without one, only public calls work."""
         self.url = url.rstrip("/")
         with FAILURES.connecting():
             headers = bearer(token) if token else {}
@@ -61,8 +61,9 @@ class MatrixClient:
         self.close = self._http.close
 
     async def call(self, method: str, path: str, kind: type[T], **more: Any) -> T:
-        """Call the path, whose parts are quoted by `path`."""
-        return decode(await self._http.request(method, f"{self.url}{path}", **more), kind)
+        """Call the path, whose parts are quoted by `path`. `more` is that of HttpClient.request."""
+        body = await self._http.request(method, f"{self.url}{path}", **more)
+        return decode(body, kind)
 
     async def get(self, path: str, kind: type[T] = MatrixAnswer, **params: Any) -> T:
         return await self.call("GET", f"{_API}{path}", kind, params=params)
@@ -76,15 +77,24 @@ class MatrixClient:
     async def sync(self, since: str, seconds: float) -> events.Synced:
         """Wait for updates, at most that long."""
         params = {"filter": _FILTER, "timeout": f"{seconds * 1000:.0f}"}
-        params |= {"since": since} if since else {}
-        more = {"params": params, "seconds": seconds + self._http.silence}
-        return await self.call("GET", f"{_API}/sync", events.Synced, **more)
+        if since:
+            params["since"] = since
+        silence = seconds + self._http.silence
+        path = f"{_API}/sync"
+        return await self.call("GET", path, events.Synced, params=params, seconds=silence)
 
     async def upload(self, data: bytes, media_type: str, name: str) -> str:
         """Upload a file, and return its mxc URL."""
-        more: dict[str, Any] = {"params": {"filename": name} if name else {}, "content": data}
-        more |= {"headers": {"Content-Type": media_type}, "seconds": _UPLOAD_SECONDS}
-        return (await self.call("POST", _UPLOAD, MatrixAnswer, **more)).content_uri
+        answer = await self.call(
+            "POST",
+            _UPLOAD,
+            MatrixAnswer,
+            params={"filename": name} if name else {},
+            headers={"Content-Type": media_type},
+            content=data,
+            seconds=_UPLOAD_SECONDS,
+        )
+        return answer.content_uri
 
     async def download(self, mxc: str, limit: int) -> bytes:
         server, _, name = mxc.removeprefix("mxc://").partition("/")
@@ -103,5 +113,6 @@ def path(*parts: str) -> str:
 def _refused(status: int, body: bytes) -> Refused:
     error = parsed(body, MatrixAnswer) or MatrixAnswer()
     code = "soft_logout" if error.soft_logout else error.errcode
+    reason = error.error or code or f"HTTP {status}"
     after = None if error.retry_after_ms is None else error.retry_after_ms / 1000
-    return Refused(status, error.error or code or f"HTTP {status}", code=code, after=after)
+    return Refused(status, reason, code=code, after=after)

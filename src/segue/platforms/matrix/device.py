@@ -75,7 +75,8 @@ class MatrixDevice:
 
     async def greet(self) -> None:
         """Ask the server who we are, and publish our keys. May be called again."""
-        me = self.me = await self.client.get("/account/whoami")
+        me = await self.client.get("/account/whoami")
+        self.me = me
         if not me.device_id:
             raise Refused(401, "the access token belongs to no device")
         profile = MatrixAnswer()
@@ -84,12 +85,16 @@ class MatrixDevice:
         self._direct = f"/user{path(me.user_id)}/account_data/m.direct"
         self.rename(profile.displayname)
         if not self._greeted:
-            names = quote(me.user_id, safe="@"), quote(me.device_id, safe="")
-            self.folder = PrivateFolder(self._root, *names)
+            user_folder = quote(me.user_id, safe="@")
+            device_folder = quote(me.device_id, safe="")
+            self.folder = PrivateFolder(self._root, user_folder, device_folder)
             self.identity = MatrixIdentity(self.client, self._root, me.user_id, self.owner)
-            first_use = self.trusts_first_use
             self.keys = Keys(
-                self.identity, self.folder, me.device_id, self.containment, first_use=first_use
+                self.identity,
+                self.folder,
+                me.device_id,
+                self.containment,
+                first_use=self.trusts_first_use,
             )
             self.verifications = Verifications(self.keys, self.folder)
             self._greeted = True
@@ -113,9 +118,11 @@ class MatrixDevice:
         """The room. Raise Refused if the bot was never in it."""
         if room_id not in self.rooms:
             state = await self.client.get(f"/rooms{path(room_id)}/state", tuple[Raw, ...])
-            room = Room(room_id, any(room_id in it for it in (await self.direct()).values()))
+            direct = await self.direct()
+            room = Room(room_id, any(room_id in rooms for rooms in direct.values()))
             for raw in state:
-                if (event := state_event(bytes(raw))) is not None:
+                event = state_event(bytes(raw))
+                if event is not None:
                     room.apply(event)
             self.rooms[room_id] = room
         room = self.rooms[room_id]
@@ -126,13 +133,14 @@ class MatrixDevice:
         """The direct messages of the account by their users, newest last, as it keeps them."""
         with tolerating_absence():
             found = await self.client.get(self._direct, dict[str, Any])
-            rooms = {user: converted(it, list[str]) for user, it in found.items()}
-            return {user: it for user, it in rooms.items() if it is not None}
+            read = {user: converted(rooms, list[str]) for user, rooms in found.items()}
+            return {user: rooms for user, rooms in read.items() if rooms is not None}
         return {}
 
     async def add_direct(self, user_id: str, room_id: str) -> None:
-        found = await self.direct()
-        await self.client.put(self._direct, {**found, user_id: [*found.get(user_id, ()), room_id]})
+        direct = await self.direct()
+        direct[user_id] = [*direct.get(user_id, ()), room_id]
+        await self.client.put(self._direct, direct)
         self.rooms.pop(room_id, None)
 
     async def join(self, room_id: str, *, is_asked: bool = True) -> bool:
@@ -157,7 +165,8 @@ class MatrixDevice:
         any room in a new one, so only rooms of the bot are looked up."""
         if not is_id(old, ROOM):
             return False
-        if old not in (await self.client.get("/joined_rooms")).joined_rooms:
+        joined = (await self.client.get("/joined_rooms")).joined_rooms
+        if old not in joined:
             return False
         self.rooms.pop(old, None)
         with tolerating_absence():
@@ -174,19 +183,21 @@ class MatrixDevice:
         if room.encrypted:
             if room.algorithm not in (None, ALGORITHM):
                 raise Refused(403, _UNKNOWN_ALGORITHM)
-            given = await self.keys.encrypt(room, kind, content)
             kind = "m.room.encrypted"
+            given = await self.keys.encrypt(room, MESSAGE, content)
         where = f"/rooms{path(room_id)}/send{path(kind, key)}"
         sent = (await self.client.put(where, given)).event_id
-        if known := converted(content, EventContent):
+        known = converted(content, EventContent)
+        if known is not None:
             self.remember(RoomEvent(MESSAGE, self.me.user_id, known, sent))
         return sent
 
     def plain(self, room_id: str, raw: bytes) -> bytes:
         """An event as it is without encryption. Empty if it is malformed. Raise NoKey."""
         event = parsed(raw, RoomEvent)
-        is_encrypted = event and event.type == "m.room.encrypted" and event.state_key is None
-        return self.keys.decrypt(room_id, raw) if is_encrypted else raw
+        if event is None or event.type != "m.room.encrypted" or event.state_key is not None:
+            return raw
+        return self.keys.decrypt(room_id, raw)
 
     def read(self, room_id: str, raw: bytes) -> RoomEvent | None:
         """Parse an event as it is without encryption, or return None if it is malformed. Raise
@@ -219,16 +230,17 @@ class MatrixDevice:
         self._known[event.event_id] = event
 
     def known(self, event_id: str) -> RoomEvent | None:
-        """A message that was read before, or None. The server has no content of it any more once it
-        is redacted."""
+        """A message that was read before, or None. Once it is redacted, the server does not have
+        its content any more."""
         return self._known.get(event_id)
 
     async def about(self, room_id: str, event: RoomEvent) -> RoomEvent | None:
-        """The event that this one refers to, or None. The server is asked for it only if a sender
-        refers to it whose messages are wanted. If it cannot be had, the event is read without
-        it."""
-        if event.target in self._known or not event.target:
-            return self._known.get(event.target)
+        """The event that this one refers to, or None. The server is asked for it only if the
+        messages of the sender are wanted. Without it, the event is read all the same."""
+        if not event.target:
+            return None
+        if event.target in self._known:
+            return self._known[event.target]
         sender = Sender(platform=Platform.MATRIX, user_id=event.sender)
         if self.wanted is not None and not await self.wanted(sender, ""):
             return None
@@ -241,8 +253,10 @@ class MatrixDevice:
         if event_id and event_id not in self._known:
             where = f"/rooms{path(room_id)}/event{path(event_id)}"
             with tolerating_absence(), contextlib.suppress(NoKey):
-                event = self.read(room_id, bytes(await self.client.get(where, Raw)))
+                raw = await self.client.get(where, Raw)
+                event = self.read(room_id, bytes(raw))
                 if event is not None:
                     edit = self.newest(room_id, event)
-                    self.remember(event if edit is None else event.edited(edit))
+                    newest = event if edit is None else event.edited(edit)
+                    self.remember(newest)
         return self._known.get(event_id)

@@ -11,10 +11,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 from msgspec import Raw, Struct, field
 from msgspec.structs import replace
 
@@ -22,13 +23,15 @@ from segue.core.address import Address, ChatType, Platform, Sender
 from segue.platforms import content
 from segue.platforms.base import Attachment, Inbound, InboundKind, Quote
 from segue.platforms.content import FileKind
-from segue.platforms.errors import lenient, parsed
+from segue.platforms.errors import converted, parsed
 
 EVENT = "$"
 ROOM = "!"
 USER = "@"
-"""What ids begin with."""
+"""The first characters of ids."""
 _ID_BYTES = 255
+
+S = TypeVar("S", bound=Struct)
 
 
 def is_id(value: str, sigil: str) -> bool:
@@ -157,7 +160,7 @@ def room_event(plain: bytes) -> RoomEvent | None:
 
 def state_event(raw: bytes) -> RoomEvent | None:
     """Parse a state event. Return None if it is no state event. A field that is malformed counts as
-    missing: state decides who may read a room, and must not be skipped for what is beside it."""
+    missing: state decides who may read a room, and must not be skipped because of another field."""
     found = parsed(raw, dict[str, Any]) or {}
     kind = found.get("type")
     if not isinstance(kind, str) or found.get("state_key") is None:
@@ -165,15 +168,32 @@ def state_event(raw: bytes) -> RoomEvent | None:
     return RoomEvent(
         type=kind,
         sender=_text(found.get("sender")),
-        content=lenient(found.get("content"), EventContent),
+        content=_without_malformed(found.get("content"), EventContent),
         event_id=_text(found.get("event_id")),
         state_key=_text(found.get("state_key")),
-        unsigned=lenient(found.get("unsigned"), Unsigned),
+        unsigned=_without_malformed(found.get("unsigned"), Unsigned),
     )
 
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
+
+
+def _without_malformed(value: object, kind: type[S]) -> S:
+    """A value that was parsed from JSON as `kind`, whose fields all have defaults. A field that is
+    malformed counts as missing."""
+    given = converted(value, dict[str, Any]) or {}
+    good: dict[str, Any] = {}
+    for it in msgspec.structs.fields(kind):
+        part = given.get(it.encode_name)
+        if part is None:
+            continue
+        found = converted(part, it.type)
+        if found is None and isinstance(it.type, type) and issubclass(it.type, Struct):
+            found = _without_malformed(part, it.type)
+        if found is not None:
+            good[it.name] = found
+    return kind(**good)
 
 
 # Answers
@@ -300,7 +320,7 @@ class Room:
             case "m.room.topic", "":
                 self.topic = state.topic or ""
             case "m.room.encryption", _:
-                self.encrypted = True  # whatever it says, and it cannot be turned off
+                self.encrypted = True  # even if it is malformed, and it cannot be turned off
                 if not key:
                     self.algorithm = state.algorithm
             case "m.room.create", "":
@@ -326,37 +346,64 @@ def parse(
     only bots write, and edits by others. `names` are what users call the bot, and `about` is the
     event that an edit, a reaction or a reply refers to."""
     if event.type == "m.reaction" and about is not None and about.sender == me:
-        given = {"text": event.content.relation.key, "message_id": about.event_id}
-        found = inbound(InboundKind.REACTION, event, room, about.thread, **given)
+        emoji = event.content.relation.key
+        kind = InboundKind.REACTION
+        found = inbound(kind, event, room, about.thread, text=emoji, message_id=about.event_id)
         return replace(found, forgeable=room.encrypted and not event.was_encrypted)
     if event.type not in MESSAGES:
         return None
-    said = event.content
     kind = InboundKind.MESSAGE
-    place = event
+    message = event
+    said = event.content
     quote = None
     if event.type == "m.sticker":
         said = replace(said, msgtype=event.type)
     if said.relation.rel_type == "m.replace":
         if about is None or said.new is None or not event.is_edit_of(about):
             return None
-        said = said.new
         kind = InboundKind.EDIT
-        place = about
+        message = about
+        said = said.new
     elif about is not None:
-        ours = about.sender == me
-        text = content.quoted(*_words(about.content))
-        author = "" if ours else room.members.get(about.sender, about.sender)
-        quote = Quote(author=author, text=text, ours=ours, message_id=about.event_id)
+        quote = _quote(about, room, me)
     text, files = _words(said)
     if not (text or files):
         return None
-    text, is_named = content.called(text, names)
-    to_us = room.direct or is_named or me in said.mentions.user_ids
-    more: dict[str, Any] = {"message_id": place.event_id, "press_id": "read", "quote": quote}
-    more |= {"text": text, "attachments": tuple(files)}
-    more["addressed"] = to_us or bool(quote and quote.ours)
-    return inbound(kind, event, room, place.thread, **more)
+    text, is_named = _without_name(text, names)
+    is_mentioned = me in said.mentions.user_ids
+    is_reply_to_us = quote is not None and quote.ours
+    return inbound(
+        kind,
+        event,
+        room,
+        message.thread,
+        text=text,
+        message_id=message.event_id,
+        press_id="read",
+        attachments=tuple(files),
+        addressed=room.direct or is_named or is_mentioned or is_reply_to_us,
+        quote=quote,
+    )
+
+
+def _quote(about: RoomEvent, room: Room, me: str) -> Quote:
+    text, files = _words(about.content)
+    is_ours = about.sender == me
+    return Quote(
+        author="" if is_ours else room.members.get(about.sender, about.sender),
+        text=content.quoted(text, files),
+        ours=is_ours,
+        message_id=about.event_id,
+    )
+
+
+def _without_name(text: str, names: Iterable[str]) -> tuple[str, bool]:
+    """The text without the name of the bot at its start, and whether one of `names` was there."""
+    for name in filter(None, names):
+        rest = text[len(name) :]
+        if text[: len(name)].lower() == name.lower() and not rest[:1].isalnum():
+            return content.without_name(rest, text), True
+    return text, False
 
 
 def redaction(event: RoomEvent, room: Room, before: RoomEvent | None) -> Inbound:
@@ -390,15 +437,19 @@ def inbound(
 def _words(said: EventContent) -> tuple[str, list[Attachment]]:
     """The text of a message, and its files."""
     if said.msgtype in _TEXTS:
-        return (_FALLBACK.sub("", said.body, 1) if said.relation.reply else said.body), []
+        text = _FALLBACK.sub("", said.body, 1) if said.relation.reply else said.body
+        return text, []
     kind = _FILES.get(said.msgtype)
     file = json.dumps(said.file) if said.file else said.url
     if kind is None or not file:
         return "", []
+    attachment = content.attachment(
+        kind,
+        file,
+        name=said.filename or said.body,
+        media_type=said.info.mimetype or "",
+        size=said.info.size or 0,
+    )
     # Without a file name, the body is one. With it, the body is a caption.
-    name = said.filename or said.body
-    caption = said.body
-    media = said.info.mimetype or ""
-    size = said.info.size or 0
-    found = content.attachment(kind, file, name=name, media_type=media, size=size)
-    return ("" if caption == name else caption), [found]
+    has_caption = bool(said.filename) and said.filename != said.body
+    return said.body if has_caption else "", [attachment]

@@ -1,5 +1,8 @@
-"""The private folder for what a device of the bot has to keep. Several processes may use it at
-once: a gateway, one that stands by, and `segue setup`."""
+"""The private folder of a device of the bot, and the verification that waits in it.
+
+Several processes may use it at once: a gateway, one that stands by, `segue setup` and `segue
+verify`, which does not load matrix-nio.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,7 @@ class PrivateFolder:
 
     @contextlib.asynccontextmanager
     async def locked(self) -> AsyncGenerator[None]:
-        """Keep other processes, and other tasks, from the folder."""
+        """Lock the folder against other processes and other tasks."""
         async with locks.locked(self.path / "lock"):
             yield
 
@@ -78,7 +81,8 @@ class PendingVerification(Struct, frozen=True):
 def find_pending(root: Path) -> tuple[PrivateFolder, PendingVerification] | None:
     """The verification that waits for the owner, and the folder of its device."""
     for path in root.glob(f"*/*/{FILE}"):
-        shown = (folder := PrivateFolder(path.parent)).load(PendingVerification, FILE)
+        folder = PrivateFolder(path.parent)
+        shown = folder.load(PendingVerification, FILE)
         if shown is not None and not shown.verified:
             return folder, shown
     return None

@@ -48,13 +48,13 @@ class MatrixIdentity:
         self.client = client
         self.user_id = user_id
         self.owner = owner
-        self._folder = PrivateFolder(root, quote(user_id, safe="@"))  # for all of its devices
+        self._folder = PrivateFolder(root, quote(user_id, safe="@"))  # of all devices
         self.master = ""
         """The public key of the bot's identity. Empty if it is not ours, or there is none."""
         self.fix = ""
-        """What to do to have the bot's device signed. Empty if it is."""
+        """What the user must do to sign the bot's device. Empty if it is signed."""
         self.theirs = ""
-        """The public key of the owner's identity, as the server says."""
+        """The public key of the owner's identity, according to the server."""
 
     # The bot's
 
@@ -69,11 +69,11 @@ class MatrixIdentity:
                 seeds = {use: secrets.token_hex(32) for use in (_MASTER, _DEVICES, _USERS)}
                 self._folder.save(_SEEDS, seeds)
             own = self._own()
-            made = dict[str, Any]()
+            signed = dict[str, Any]()
             for use, key in own.items():
                 document = {"user_id": self.user_id, "usage": [use], "keys": {key.name: key.public}}
-                made[f"{use}_key"] = own[_MASTER].sign(self.user_id, document)
-            await self._upload("/keys/device_signing/upload", {**made, **auth})
+                signed[f"{use}_key"] = own[_MASTER].sign(self.user_id, document)
+            await self._upload("/keys/device_signing/upload", {**signed, **auth})
             return await self.client.post("/keys/query", given, QueriedKeys)
 
     async def sign(self, device_id: str, keys: Mapping[str, str]) -> None:
@@ -83,26 +83,30 @@ class MatrixIdentity:
         own = self._own()
         device = found.device_keys.get(me, {}).get(device_id, {})
         master = _public(found.master_keys.get(me), _MASTER)
-        self.master = master if own and own[_MASTER].public == master else ""
-        signed = _is_signed(device, me, _public(found.self_signing_keys.get(me), _DEVICES))
-        if self.master and not signed and device.get("keys") == named(device_id, keys):
-            given = {me: {device_id: own[_DEVICES].sign(me, device)}}
-            signed = await self._upload("/keys/signatures/upload", given)
+        is_ours = bool(own) and own[_MASTER].public == master
+        self.master = master if is_ours else ""
+        is_signed = _is_signed(device, me, _public(found.self_signing_keys.get(me), _DEVICES))
+        if self.master and not is_signed and device.get("keys") == named(device_id, keys):
+            signature = own[_DEVICES].sign(me, device)
+            is_signed = await self._upload("/keys/signatures/upload", {me: {device_id: signature}})
+        if is_signed:
+            self.fix = ""
+            return
         fix = _SIGN_IN if master == self.master else _SIGN_ELSEWHERE
-        self.fix = "" if signed else fix.format(me, device_id)
-        if self.fix:
-            logger.warning("device not signed platform=matrix device=%s", device_id)
+        self.fix = fix.format(me, device_id)
+        logger.warning("device not signed platform=matrix device=%s", device_id)
 
     async def _upload(self, where: str, given: object) -> bool:
         """Upload keys or signatures. Return whether the server takes them: it may ask for the
         password, or not know identities."""
         try:
-            return not (await self.client.post(where, given, dict[str, Any])).get("failures")
+            answer = await self.client.post(where, given, dict[str, Any])
         except Refused as refused:
             if refused.status == 429 or refused.status >= 500:
                 raise
             logger.warning("identity not uploaded call=%s reason=%s", where, refused)
             return False
+        return not answer.get("failures")
 
     def _own(self) -> dict[str, _SigningKey]:
         """Our private keys by their use. Empty if there are none."""
@@ -113,8 +117,10 @@ class MatrixIdentity:
 
     @property
     def verified(self) -> str:
-        """The identity that the owner has proven, or CHANGED if the owner has another one since."""
-        return (self._folder.load(dict[str, str], _OWNER) or {}).get(self.owner, "")
+        """The identity that the owner has proven, or CHANGED if the owner has another one since.
+        Empty if there is none."""
+        saved = self._folder.load(dict[str, str], _OWNER) or {}
+        return saved.get(self.owner, "")
 
     def verify(self, master: str) -> None:
         """Keep the identity that the owner has proven. Empty if their client has none."""
@@ -122,19 +128,24 @@ class MatrixIdentity:
 
     def vouched(self, found: QueriedKeys) -> dict[str, Any] | None:
         """The keys of each device that the owner's identity vouches for. None if that identity is
-        not the one that was verified: then nothing that it vouched for counts any more."""
-        user = self.owner
+        not the one that was verified: then it vouches for no device any more."""
+        owner = self.owner
         verified = self.verified
-        by = found.self_signing_keys.get(self.owner)
-        self.theirs = _public(found.master_keys.get(user), _MASTER) or self.theirs
+        self.theirs = _public(found.master_keys.get(owner), _MASTER) or self.theirs
         if verified and self.theirs and verified != self.theirs:
             if verified != CHANGED:
-                logger.warning("identity of the owner changed user=%s", user)
+                logger.warning("identity of the owner changed user=%s", owner)
                 self.verify(CHANGED)
             return None
-        key = _public(by, _DEVICES) if verified and _is_signed(by, user, verified) else ""
-        devices = found.device_keys.get(user, {})
-        return {it: devices[it].get("keys") for it in devices if _is_signed(devices[it], user, key)}
+        signing = found.self_signing_keys.get(owner)
+        key = ""
+        if verified and _is_signed(signing, owner, verified):
+            key = _public(signing, _DEVICES)
+        vouched: dict[str, Any] = {}
+        for name, device in found.device_keys.get(owner, {}).items():
+            if _is_signed(device, owner, key):
+                vouched[name] = device.get("keys")
+        return vouched
 
 
 class _SigningKey:
@@ -156,7 +167,7 @@ def named(device_id: str, keys: Mapping[str, str]) -> dict[str, str]:
 
 
 def _canonical(document: dict[str, Any]) -> bytes:
-    """What is signed of a document."""
+    """The bytes of a document that are signed."""
     signed = {name: it for name, it in document.items() if name not in ("signatures", "unsigned")}
     return Api.to_canonical_json(signed).encode()
 
@@ -174,4 +185,6 @@ def _is_signed(document: Any, user_id: str, key: str) -> bool:
 def _public(document: object, use: str) -> str:
     """The public key in a document for that use. Empty if there is none."""
     found = converted(document, IdentityKey)
-    return next(iter(found.keys.values()), "") if found and use in found.usage else ""
+    if found is None or use not in found.usage:
+        return ""
+    return next(iter(found.keys.values()), "")

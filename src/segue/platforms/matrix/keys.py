@@ -63,8 +63,8 @@ class Keys:
         *,
         first_use: bool,
     ) -> None:
-        """`first_use`: trust each device from the first time that it is seen. matrix-nio refuses
-        one whose keys change."""
+        """With `first_use`, trust each device from the first time that it is seen. matrix-nio
+        refuses a device whose keys change."""
         self.identity = identity
         self._folder = folder
         self._first_use = first_use
@@ -86,15 +86,16 @@ class Keys:
         self._store.database.close()
 
     def _data_version(self) -> Any:
-        """It changes when another process has written."""
+        """A number that changes when another process writes to the store."""
         return self._store.database.execute_sql("PRAGMA data_version").fetchone()
 
     @contextlib.asynccontextmanager
     async def alone(self) -> AsyncGenerator[None]:
-        """Keep other processes from the keys, and take what they have changed: to use a key of two
-        devices twice would break it."""
+        """Lock the keys against other processes, and load what those have changed: a key that two
+        processes use at once is broken."""
         async with self._folder.locked():
-            if (version := self._data_version()) != self._version:
+            version = self._data_version()
+            if version != self._version:
                 self._version = version
                 self.olm.load()
                 self.olm.account = self._store.load_account() or self.olm.account
@@ -103,12 +104,12 @@ class Keys:
     # Our own keys, and those of others
 
     async def publish(self, count: int | None = None) -> None:
-        """Upload our keys if the server has too few. `count`: how many it has, if known."""
+        """Upload our keys if the server has too few. `count` is how many it has, if known."""
         self.olm.uploaded_key_count = count
         if not self.olm.should_upload_keys:
             return
         given = self.olm.share_keys()
-        # If we are killed now, the same keys are uploaded again.
+        # If the process is killed now, the same keys are uploaded again.
         self.olm.save_account()
         try:
             answer = await self._client.post("/keys/upload", given)
@@ -121,9 +122,9 @@ class Keys:
         self.olm.handle_response(nio.KeysUploadResponse(0, count))
 
     async def receive(self, synced: events.Synced) -> list[dict[str, Any]]:
-        """Take the keys that other devices sent us. Return these events."""
+        """Take the keys that other devices sent us. Return the events of those devices."""
         raw = [bytes(it) for it in synced.to_device.events]
-        found = (parsed(it, dict[str, Any]) for it in raw if it not in self._handled)
+        found = [parsed(it, dict[str, Any]) for it in raw if it not in self._handled]
         new = [event for event in found if event is not None]
         for event in new:
             if event.get("type") == "m.room.encrypted":
@@ -141,7 +142,8 @@ class Keys:
         """Give an event to matrix-nio."""
         kinds: Any = nio.ToDeviceEvent
         try:
-            if isinstance(found := kinds.parse_event(event), nio.ToDeviceEvent):
+            found = kinds.parse_event(event)
+            if isinstance(found, nio.ToDeviceEvent):
                 self.olm.handle_to_device_event(found)
         except _MALFORMED as error:  # anyone can send one
             logger.warning("update skipped platform=matrix reason=%r", error)
@@ -161,16 +163,19 @@ class Keys:
         self.olm.wedged_devices.clear()
 
     async def send(self, message: Any) -> None:
-        """Send a ToDeviceMessage, which is only partly typed, or what it says to its room."""
+        """Send a ToDeviceMessage, which is only partly typed. If it belongs to a verification in a
+        room, send it there."""
         content = dict(message.content)
-        if room_id := self.rooms.get(content.get("transaction_id", "")):
-            relation = {"rel_type": "m.reference", "event_id": content.pop("transaction_id")}
-            where = f"/rooms{path(room_id)}/send{path(message.type, uuid.uuid4().hex)}"
-            # It is no secret, and the owner's devices may not be trusted yet.
-            await self._client.put(where, {**content, "m.relates_to": relation})
-        else:
+        room_id = self.rooms.get(content.get("transaction_id", ""))
+        if room_id is None:
             given = {message.recipient: {message.recipient_device: content}}
             await self._deliver(message.type, given)
+            return
+        request = content.pop("transaction_id")
+        content["m.relates_to"] = {"rel_type": "m.reference", "event_id": request}
+        where = f"/rooms{path(room_id)}/send{path(message.type, uuid.uuid4().hex)}"
+        # Not encrypted: it is no secret, and the owner's devices may not be trusted yet.
+        await self._client.put(where, content)
 
     async def _deliver(self, kind: str, messages: object) -> None:
         where = f"/sendToDevice{path(kind, uuid.uuid4().hex)}"
@@ -179,9 +184,10 @@ class Keys:
     async def _ask(self, where: str, given: object, kind: Any) -> dict[str, Any]:
         """Ask for keys of others, and give the answer to matrix-nio."""
         answer = await self._client.post(where, given, dict[str, Any])
-        if not isinstance(found := kind.from_dict(answer), kind):
+        response = kind.from_dict(answer)
+        if not isinstance(response, kind):
             raise Lost(NONSENSE, arrived=True)
-        self.olm.handle_response(found)
+        self.olm.handle_response(response)
         return answer
 
     async def query(self, users: Iterable[str]) -> None:
@@ -217,8 +223,8 @@ class Keys:
     # Rooms and events
 
     def is_encrypted(self, room_id: str, *, says: bool) -> bool:
-        """Whether a room is encrypted, or ever was: a server that denies it later is not
-        believed."""
+        """Whether a room is encrypted, or ever was: a server that denies it later is not believed.
+        `says`: whether its state says that it is encrypted."""
         if says and room_id not in self._encrypted:
             self._encrypted.add(room_id)
             self._store.save_encrypted_rooms({room_id})
@@ -235,35 +241,42 @@ class Keys:
                 await self._share(room)
             made = self.olm.group_encrypt(room.id, {"content": content, "type": kind})
         relation = content.get("m.relates_to")
-        return {**made, "m.relates_to": relation} if relation else made
+        if relation:
+            made["m.relates_to"] = relation  # never encrypted
+        return made
 
     async def _share(self, room: Room) -> None:
         """Make a key for the room, and send it to the devices that may read it."""
         olm = self.olm
         users = list(room.members)
-        known = olm.tracked_users - olm.users_for_key_query
-        if unknown := set(users) - known:
+        unknown = set(users) - (olm.tracked_users - olm.users_for_key_query)
+        if unknown:
             await self.query(unknown)
-        if missing := olm.get_missing_sessions(users):
+        missing = olm.get_missing_sessions(users)
+        if missing:
             await self._claim(dict(missing))
         olm.create_outbound_group_session(room.id)
         session = olm.outbound_group_sessions[room.id]
-        found = (it for user in users for it in olm.device_store.active_user_devices(user))
-        devices = [it for it in found if (it.user_id, it.id) != (olm.user_id, olm.device_id)]
-        others = [] if self._first_use else [it for it in devices if not olm.is_device_verified(it)]
-        if others:
-            names = ", ".join(f"{it.user_id} {it.id}" for it in others)
+        devices: list[OlmDevice] = []
+        for user in users:
+            devices += olm.device_store.active_user_devices(user)
+        others = [it for it in devices if (it.user_id, it.id) != (olm.user_id, olm.device_id)]
+        unverified: list[OlmDevice] = []
+        if not self._first_use:
+            unverified = [it for it in others if not olm.is_device_verified(it)]
+        if unverified:
+            names = ", ".join(f"{it.user_id} {it.id}" for it in unverified)
             logger.warning("unverified devices skipped room=%s devices=%s", room.id, names)
-            if len(others) == len(devices):
+            if len(unverified) == len(others):
                 raise Refused(403, f"no device that reads this room is verified; {VERIFY}")
-        session.users_ignored.update((it.user_id, it.id) for it in others)
+        session.users_ignored.update((it.user_id, it.id) for it in unverified)
         share = olm.share_group_session_parallel
         for _, given in share(room.id, users, ignore_unverified_devices=True):
             await self._deliver("m.room.encrypted", given["messages"])
         session.shared = True
 
     def decrypt(self, room_id: str, raw: bytes) -> bytes:
-        """The event that is in an encrypted one. Empty if it is malformed. Raise NoKey."""
+        """The event inside an encrypted one. Empty if it is malformed. Raise NoKey."""
         parse: Any = nio.Event.parse_event
         event = parse(msgspec.json.decode(raw))
         if not isinstance(event, nio.MegolmEvent):
@@ -278,4 +291,5 @@ class Keys:
             return b""
         if found.get("room_id") != room_id:
             return b""
-        return msgspec.json.encode({**found, "unsigned": event.source.get("unsigned", {})})
+        unsigned = event.source.get("unsigned", {})
+        return msgspec.json.encode({**found, "unsigned": unsigned})

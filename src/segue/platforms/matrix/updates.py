@@ -1,5 +1,8 @@
-"""Updates: one sync after another, what has to be done before users' words are read, and what was
-said in a room since the last sync, of which a sync contains only the end."""
+"""Updates: one sync after another.
+
+A sync contains only the end of what was said in a room since the last one, so `RoomHistory` reads
+the rest. Keys, settings and invitations are handled before the messages of users.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +32,38 @@ from segue.platforms.matrix.keys import NoKey
 
 SINCE = "since"
 """The file with the sync token: everything before it is recorded."""
+SECONDS = 25.0
+"""How long the server waits for an update."""
+_CONFIRMATION_SECONDS = 0.5
+"""The same while the owner compares emoji: `segue verify` confirms them in a file."""
 _PAGE = 100
 _TOMBSTONE = "m.room.tombstone"
+_SAID = (*events.MESSAGES, "m.room.encrypted")
+_UNREADABLE = (
+    "I cannot read a message of yours: its key did not reach me. Send it again. If that does not "
+    "help, verify me from your client and type `segue verify` in a terminal."
+)
+_SET_ASIDE = (
+    "I could not read a message of yours, because the server did not answer what I asked about it. "
+    "Send it again."
+)
+_NOT_ENCRYPTED = (
+    "I did not read a message in your name: this room is encrypted and the message was not, so the "
+    "server could have made it up. If it is yours, send it from a client that encrypts, or use a "
+    "room without encryption."
+)
+
+logger = logging.getLogger(__name__)
 
 
 class _Timed(Struct, frozen=True):
     origin_server_ts: int
+
+
+class _EventHead(Struct, frozen=True):
+    type: str = ""
+    sender: str = ""
+    event_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +71,7 @@ class Timeline:
     events: Sequence[bytes]
     """Oldest first, from the bot's invitation on."""
     gap: Inbound | None = None
-    """What was not read, if there is something."""
+    """The time that was not read, if there is one."""
 
 
 class RoomHistory:
@@ -51,7 +80,7 @@ class RoomHistory:
     def __init__(self) -> None:
         self.wanted: Wanted | None = None
         self.is_read = True
-        """Whether no room is being read whose end only was in the sync."""
+        """Whether no room is being read of which the sync had only the end."""
         self._catch_up = CatchUp(FAILURES)
 
     def begin(self) -> None:
@@ -59,7 +88,7 @@ class RoomHistory:
         self._catch_up.begin()
 
     def end(self) -> None:
-        """Everything of the sync is recorded."""
+        """All updates of the sync are recorded."""
         self.is_read = True
 
     async def read(
@@ -75,22 +104,24 @@ class RoomHistory:
         async def page(begin: str) -> BacklogPage[bytes]:
             if not begin:
                 return _page(device, got.events[::-1], got.prev_batch)
-            more: Any = {"dir": "b", "from": begin, "to": since, "limit": _PAGE}
-            found = await device.client.get(f"/rooms{path(room_id)}/messages", **more)
-            return _page(device, found.chunk, found.end if found.chunk else "")
+            query: Any = {"dir": "b", "from": begin, "to": since, "limit": _PAGE}
+            found = await device.client.get(f"/rooms{path(room_id)}/messages", **query)
+            following = found.end if found.chunk else ""
+            return _page(device, found.chunk, following)
 
         async def wanted(raw: bytes) -> bool:
             return await self._is_wanted(device, raw)
 
         now = datetime.now(UTC)
         past = await self._catch_up.read(room_id, page, wanted)
-        events = past.found[::-1]
+        oldest_first = past.found[::-1]
         if past.is_complete:
-            return Timeline(events)
+            return Timeline(oldest_first)
         with tolerating_absence():  # the bot may have left since
             room = await device.room(room_id)
-            return Timeline(events, gap(room.at(), device.folder.written(SINCE), past, now))
-        return Timeline(events)
+            missing = gap(room.at(), device.folder.written(SINCE), past, now)
+            return Timeline(oldest_first, missing)
+        return Timeline(oldest_first)
 
     async def _is_wanted(self, device: MatrixDevice, raw: bytes) -> bool:
         """Whether it is from a user whom the gateway knows, or about the bot or the whole room.
@@ -111,17 +142,21 @@ class RoomHistory:
 def _page(device: MatrixDevice, newest_first: Sequence[Any], following: str) -> BacklogPage[bytes]:
     events = [bytes(raw) for raw in reversed(newest_first)]
     here = _from_arrival(device, events)
-    oldest = parsed(here[0], _Timed) if here else None
+    has_arrival = _arrival(device, events) is not None
     return BacklogPage(
         found=here[::-1],
         size=len(events),
-        edge=oldest and _time(oldest.origin_server_ts),
-        next="" if _arrival(device, events) is not None else following,
+        edge=_time(here[0]) if here else None,
+        next="" if has_arrival else following,
     )
 
 
-def _time(milliseconds: int) -> datetime | None:
-    """A time that another server claims, which may be no time of ours."""
+def _time(raw: bytes) -> datetime | None:
+    """The time of an event. Another server wrote it, so it may be out of range."""
+    event = parsed(raw, _Timed)
+    if event is None:
+        return None
+    milliseconds = event.origin_server_ts
     try:
         return datetime.fromtimestamp(milliseconds / 1000, UTC)
     except (ValueError, OverflowError, OSError):
@@ -129,55 +164,29 @@ def _time(milliseconds: int) -> datetime | None:
 
 
 def _from_arrival(device: MatrixDevice, events: Sequence[bytes]) -> Sequence[bytes]:
-    return events[_arrival(device, events) or 0 :]
+    arrival = _arrival(device, events)
+    return events if arrival is None else events[arrival:]
 
 
 def _arrival(device: MatrixDevice, events: Sequence[bytes]) -> int | None:
-    """Where the bot was invited or, without an invitation, came in. None if it was there before."""
+    """The index of the event by which the bot was invited or, without an invitation, joined. None
+    if it was there before."""
     found = None
     for number, raw in enumerate(events):
         event = parsed(raw, RoomEvent)
-        if event and (event.type, event.state_key) == ("m.room.member", device.me.user_id):
-            was_here = event.unsigned.prev_content.membership in HERE
-            if event.content.membership in HERE and not was_here:
-                found = number
+        if event is None or event.type != "m.room.member" or event.state_key != device.me.user_id:
+            continue
+        was_here = event.unsigned.prev_content.membership in HERE
+        if event.content.membership in HERE and not was_here:
+            found = number
     return found
 
 
 # Syncs
 
-logger = logging.getLogger(__name__)
-
-SECONDS = 25.0
-"""How long the server waits for something to happen."""
-_LOOK = 0.5
-"""The same while the owner compares emoji: `segue verify` confirms them in a file."""
-_UNREADABLE = (
-    "I cannot read a message of yours: its key did not reach me. Send it again. If that does not "
-    "help, verify me from your client and type `segue verify` in a terminal."
-)
-
-
-_SET_ASIDE = (
-    "I could not read a message of yours, because the server did not answer what I asked about it. "
-    "Send it again."
-)
-_NOT_ENCRYPTED = (
-    "I did not read a message in your name: this room is encrypted and the message was not, so the "
-    "server could have made it up. If it is yours, send it from a client that encrypts, or use a "
-    "room without encryption."
-)
-_SAID = (*events.MESSAGES, "m.room.encrypted")
-
-
-class _EventHead(Struct, frozen=True):
-    type: str = ""
-    sender: str = ""
-    event_id: str = ""
-
 
 async def begin(device: MatrixDevice) -> None:
-    """On a device that has never received anything, skip what is there already."""
+    """On a device that has never received updates, skip those of the time before."""
     if not device.folder.read(SINCE):
         synced = await device.client.sync("", 0.0)
         await _prepare(device, synced)
@@ -191,7 +200,7 @@ async def receive(device: MatrixDevice, history: RoomHistory) -> AsyncGenerator[
         while True:
             polls.begin()
             since = device.folder.read(SINCE)
-            seconds = _LOOK if device.verifications.shown else SECONDS
+            seconds = _CONFIRMATION_SECONDS if device.verifications.shown else SECONDS
             synced = await device.client.sync(since, seconds)
             await _prepare(device, synced)
             yield None
@@ -202,7 +211,8 @@ async def receive(device: MatrixDevice, history: RoomHistory) -> AsyncGenerator[
                     yield timeline.gap
                 edits = _Edits(device, room_id, timeline.events)
                 for raw in timeline.events:
-                    if (inbound := await _handle(device, room_id, raw, edits)) is not None:
+                    inbound = await _handle(device, room_id, raw, edits)
+                    if inbound is not None:
                         yield inbound
             device.folder.write(SINCE, synced.next_batch)
             history.end()
@@ -227,13 +237,15 @@ async def _invited(device: MatrixDevice, room_id: str, state: EventList) -> None
     """Accept an invitation of the owner, or to a room that replaces one of ours. Leave others
     alone."""
     room = Room(room_id)
-    me = device.me.user_id
-    for event in filter(None, (state_event(bytes(raw)) for raw in state.events)):
-        room.apply(event)
-        if (event.type, event.state_key) != ("m.room.member", me):
+    for raw in state.events:
+        event = state_event(bytes(raw))
+        if event is None:
             continue
-        if event.sender == device.owner:
-            if await device.join(room_id) and event.content.is_direct:
+        room.apply(event)
+        is_invitation = (event.type, event.state_key) == ("m.room.member", device.me.user_id)
+        if is_invitation and event.sender == device.owner:
+            has_joined = await device.join(room_id)
+            if has_joined and event.content.is_direct:
                 await device.add_direct(event.sender, room_id)
             return
     if await device.replaces(room.predecessor, room_id):
@@ -251,7 +263,7 @@ class _Edits:
         self._device = device
         self._room_id = room_id
         self._raw: dict[str, list[bytes]] = {}
-        """The edits of each message, oldest first. What they are about is never encrypted."""
+        """The edits of each message, oldest first. Their relations are never encrypted."""
         for raw in events:
             event = parsed(raw, RoomEvent)
             if event is not None and event.content.relation.rel_type == "m.replace":
@@ -276,8 +288,8 @@ class _Edits:
 
 
 async def _handle(device: MatrixDevice, room_id: str, raw: bytes, edits: _Edits) -> Inbound | None:
-    """What a user did, or None. An event that fails is set aside, and the owner notified if it is
-    theirs."""
+    """Return what a user did, or None. An event that fails is set aside, and if it is the owner's,
+    the owner is notified."""
     head = parsed(raw, _EventHead) or _EventHead()
     work = partial(_inbound, device, room_id, raw, edits)
     report = partial(_report_failure, device, room_id, head)
@@ -286,7 +298,7 @@ async def _handle(device: MatrixDevice, room_id: str, raw: bytes, edits: _Edits)
 
 
 async def _inbound(device: MatrixDevice, room_id: str, raw: bytes, edits: _Edits) -> Inbound | None:
-    """What a user did, or None. State events are applied to the room."""
+    """Return what a user did, or None. State events are applied to the room."""
     try:
         event = device.read(room_id, raw)
     except NoKey as missing:
@@ -294,7 +306,7 @@ async def _inbound(device: MatrixDevice, room_id: str, raw: bytes, edits: _Edits
         return None
     if event is None:
         logger.warning("updates skipped platform=matrix room=%s", room_id)
-        device.rooms.pop(room_id, None)  # it may have been state
+        device.rooms.pop(room_id, None)  # it may have been a state event
         return None
     if event.state_key is not None:
         return await _state(device, room_id, event)
@@ -306,10 +318,9 @@ async def _inbound(device: MatrixDevice, room_id: str, raw: bytes, edits: _Edits
             await device.verifications.receive(plain, room_id)
             await device.verifications.go_on()
         return None
-    if event.redacted:
-        room = await device.room(room_id)
-        return events.redaction(event, room, device.known(event.redacted))
     room = await device.room(room_id)
+    if event.redacted:
+        return events.redaction(event, room, device.known(event.redacted))
     if event.type in events.MESSAGES and room.encrypted and not event.was_encrypted:
         await _report_plaintext(device, room_id, event)
         return None
@@ -331,7 +342,8 @@ async def _state(device: MatrixDevice, room_id: str, event: RoomEvent) -> Inboun
         return None
     device.keys.members_changed(room_id)
     me = device.me.user_id
-    if (event.state_key, event.sender, event.content.membership) != (me, me, "join"):
+    has_joined = event.content.membership == "join"
+    if not has_joined or event.state_key != me or event.sender != me:
         return None
     device.rename(event.content.displayname)
     with tolerating_absence():  # the bot may have left since
@@ -355,8 +367,8 @@ async def _report_missing_key(device: MatrixDevice, room_id: str, missing: NoKey
 
 
 async def _report_plaintext(device: MatrixDevice, room_id: str, event: RoomEvent) -> None:
-    """Notify the owner, once for each room, that what the server could have made up is not read. A
-    bridge may write many such messages."""
+    """Notify the owner, once for each room, that messages are not read that the server could have
+    made up. A bridge may write many of them."""
     logger.warning("event not encrypted platform=matrix room=%s", room_id)
     if event.sender == device.owner and room_id not in device.warned:
         device.warned.add(room_id)

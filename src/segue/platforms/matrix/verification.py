@@ -44,29 +44,31 @@ class Verifications:
         """The identity whose MAC was right. Empty if there was none."""
 
     async def receive(self, event: dict[str, Any], room_id: str = "") -> None:
-        """Take what another device sent, or a user in a room. Only the owner may verify, and other
-        clients of the bot's account, so that they sign its device."""
+        """Take an event of another device, or of a user in a room. Only the owner may verify, and
+        other clients of the bot's account, so that they sign its device."""
         content = converted(event.get("content"), dict[str, Any]) or {}
-        olm = self._keys.olm
-        kind = str(content.get("msgtype") or event.get("type"))
-        sender = str(event.get("sender"))
-        if not kind.startswith(PREFIX):
+        name = str(content.get("msgtype") or event.get("type"))
+        if not name.startswith(PREFIX):
             return
+        olm = self._keys.olm
+        sender = str(event.get("sender"))
         if sender not in (self._keys.identity.owner, olm.user_id):
             logger.warning("verification refused sender=%s", sender)
             return
-        kind = kind.removeprefix(PREFIX)
-        other = str(content.get("from_device"))
-        name = self._joined(room_id, event, content) if room_id else content.get("transaction_id")
-        if not isinstance(name, str):
+        kind = name.removeprefix(PREFIX)
+        transaction = content.get("transaction_id")
+        if room_id:
+            transaction = self._request_in_room(room_id, event, content)
+        if not isinstance(transaction, str):
             return
         if kind == "request":
+            device = str(content.get("from_device"))
             given = {"methods": [_METHOD], "from_device": olm.device_id}
-            await self._send("ready", sender, other, name, **given)
+            await self._send("ready", sender, device, transaction, **given)
         if kind == "start":  # matrix-nio has to know the device
             await self._keys.query([sender])
-        self._keys.take({**event, "content": {**content, "transaction_id": name}})
-        sas: Sas | None = olm.key_verifications.get(name)
+        self._keys.take({**event, "content": {**content, "transaction_id": transaction}})
+        sas: Sas | None = olm.key_verifications.get(transaction)
         if sas is not None and not sas.canceled and kind == "start":
             await self._keys.send(_accept(sas, content))
         if sas is not None and not sas.canceled and kind == "key":
@@ -75,18 +77,21 @@ class Verifications:
             self._proven = self._proof(sas, content)
         await self._keys.reply()
 
-    def _joined(self, room_id: str, event: dict[str, Any], content: dict[str, Any]) -> str | None:
+    def _request_in_room(
+        self, room_id: str, event: dict[str, Any], content: dict[str, Any]
+    ) -> str | None:
         """The request that an event of a room belongs to, or None if it is not to the bot."""
         relation = converted(content.get("m.relates_to"), Relation)
-        name = str(event["event_id"])
+        request = str(event["event_id"])
         if content.get("to") == self._keys.olm.user_id:
-            self._keys.rooms[name] = room_id
+            self._keys.rooms[request] = room_id
         elif relation is not None:
-            name = relation.event_id
-        return name if self._keys.rooms.get(name) == room_id else None
+            request = relation.event_id
+        return request if self._keys.rooms.get(request) == room_id else None
 
     async def go_on(self) -> None:
-        """Confirm the emoji if the owner has, and trust the device if both sides have."""
+        """Confirm the emoji if the owner has confirmed them, and trust the device if both sides
+        have."""
         sas = self.shown
         pending = self._folder.load(PendingVerification, FILE)
         if sas is None or pending is None or _is_over(sas, pending):
@@ -123,7 +128,8 @@ class Verifications:
     def _macs(self, sas: Sas) -> Any:
         """The MACs of our device and, if it is ours, of the identity of the bot's account."""
         made: Any = sas.get_mac()
-        if master := self._keys.identity.master:
+        master = self._keys.identity.master
+        if master:
             macs = made.content["mac"]
             macs[f"ed25519:{master}"] = _mac(sas, master, f"ed25519:{master}", ours=True)
             made.content["keys"] = _mac(sas, ",".join(sorted(macs)), "KEY_IDS", ours=True)
@@ -132,13 +138,15 @@ class Verifications:
     def _proof(self, sas: Sas, content: dict[str, Any]) -> str:
         """The owner's identity, if it has a MAC. Else an empty string."""
         theirs = self._keys.identity.theirs
-        mac = (converted(content.get("mac"), dict[str, str]) or {}).get(f"ed25519:{theirs}")
-        return theirs if mac == _mac(sas, theirs, f"ed25519:{theirs}", ours=False) else ""
+        name = f"ed25519:{theirs}"
+        macs = converted(content.get("mac"), dict[str, str]) or {}
+        is_right = macs.get(name) == _mac(sas, theirs, name, ours=False)
+        return theirs if is_right else ""
 
 
 def _emoji(sas: Sas) -> tuple[tuple[str, str], ...]:
-    """The emoji to compare. Those of matrix-nio 0.26 are wrong: vodozemac gives seven numbers, of
-    which it takes the bits, as of six bytes."""
+    """The emoji to compare. Those of matrix-nio 0.26 are wrong: it takes the seven numbers of
+    vodozemac for bytes."""
     made: Any = sas
     numbers = made.established_sas.bytes(made._extra_info).emoji_indices
     return tuple(made.emoji[number] for number in numbers)
