@@ -223,3 +223,15 @@ async def test_a_question_in_a_template_ends_with_how_to_answer_it(rig: AnnaOnWh
         failed = await failure(adapter.send(to, part(text), key=text[:1], buttons=choices))
         assert failed.arrived
         assert await rig.seen(f"{shown}{hint}")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Allow", "Allow"),
+        ("Allow in this session", "Allow in this…"),
+        ("Donaudampfschifffahrtsgesellschaft", "Donaudampfschifffah…"),
+    ],
+)
+def test_a_label_is_cut_between_words(text: str, shown: str):
+    assert client.label(text, 20) == shown

@@ -1,5 +1,4 @@
-"""The adapter of one number on WhatsApp: receiving by webhook, sending, and the checks of its
-setup."""
+"""The WhatsApp adapter: receiving by webhook, sending, and the checks of the setup."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from segue.platforms.adapter import RemoteAdapter
 from segue.platforms.base import Button, Finding, Inbound, Receipt, Upload
 from segue.platforms.errors import Refused
 from segue.platforms.spec import PlatformSettings
-from segue.platforms.webhook import WebhookRequest, WebhookResponse, own_port
+from segue.platforms.webhook import WebhookRequest, WebhookResponse
 from segue.platforms.whatsapp import webhook
 from segue.platforms.whatsapp.client import (
     BODY,
@@ -87,7 +86,7 @@ class WhatsAppAdapter(RemoteAdapter[WhatsAppClient]):
         self._value = settings.value
         self._silence = silence
         self._app_secret = settings.value("app_secret")
-        self.webhook_rules = replace(webhook.RULES, port=own_port(settings))
+        self.webhook_rules = replace(webhook.RULES, port=webhook.own_port(settings))
         self.deliveries = Deliveries(webhook.ORDER_SECONDS)
         self.clock = time.time
         self._last: dict[Address, tuple[int, str]] = {}
@@ -107,8 +106,8 @@ class WhatsAppAdapter(RemoteAdapter[WhatsAppClient]):
     # Inbound
 
     async def handle_webhook(self, request: WebhookRequest) -> WebhookResponse:
-        """The platform delivers again what is not answered by 200. What it signed but cannot be
-        parsed is skipped: it would be the same the next time."""
+        """Answer a request of Meta, which repeats one that is not answered by 200. A signed part
+        that cannot be parsed is skipped, because it would be the same the next time."""
         if request.method == "GET":
             return webhook.handshake(request, self._app_secret)
         if not webhook.is_signed(request, self._app_secret):
@@ -135,7 +134,7 @@ class WhatsAppAdapter(RemoteAdapter[WhatsAppClient]):
             await self._greet(self.client)
 
     def _note(self, update: WebhookUpdate) -> None:
-        """Remember what the update says about the window."""
+        """Remember what the update says about the 24 hours in which we may write."""
         self.remember({update.inbound.address: update.id})
         if update.code == CLOSED:
             self._last[update.inbound.address] = _NEVER
@@ -148,7 +147,8 @@ class WhatsAppAdapter(RemoteAdapter[WhatsAppClient]):
         wanted: base.Wanted | None = None,
     ) -> None:
         for at, update_id in recorded.items():
-            if (found := last_message(update_id)) > self._last.get(at, _NEVER):
+            found = last_message(update_id)
+            if found > self._last.get(at, _NEVER):
                 self._last[at] = found
 
     def acknowledge(self, press: Inbound) -> None:
@@ -163,26 +163,33 @@ class WhatsAppAdapter(RemoteAdapter[WhatsAppClient]):
     async def _send(
         self, to: Address, text: str, *, markup: bool, key: str, buttons: Sequence[Button]
     ) -> Receipt:
-        if template := self._template(to):
-            content = from_template(template, text, buttons)
-            if not buttons:
-                return await self._post(to, "template", content, key)
-            # Without a key, so that no later status makes it a message that arrived whole.
-            await self._post(to, "template", content)
-            raise FAILURES.undelivered(f"{_WITHOUT_BUTTONS}, on one line", arrived=True)
-        if not buttons:
+        template = self._template(to)
+        if not template and not buttons:
             return await self._post(to, "text", plain(text), key)
-        return await self._post(to, "interactive", choices(text, buttons), key)
+        if not template:
+            return await self._post(to, "interactive", choices(text, buttons), key)
+        content = from_template(template, text, buttons)
+        if not buttons:
+            return await self._post(to, "template", content, key)
+        # Without a key, so that no delivery report makes it a message that arrived whole.
+        await self._post(to, "template", content)
+        raise FAILURES.undelivered(f"{_WITHOUT_BUTTONS}, on one line", arrived=True)
 
     async def _post(self, to: Address, kind: str, content: object, key: str = "") -> Receipt:
-        return Receipt(await self.client.send(to.chat_id, kind, content, key))
+        message = await self.client.send(to.chat_id, kind, content, key)
+        return Receipt(message)
 
     def _template(self, to: Address, *, is_text: bool = True) -> str:
-        """The template to use, because the user wrote more than 24 hours ago; empty before that. If
-        we do not know, WhatsApp decides. Raise Refused if there is none, or it cannot be used."""
-        if to not in self._last or self.clock() - self._last[to][0] <= _WINDOW:
+        """The template to use if the user last wrote more than 24 hours ago, else empty. Empty also
+        if we do not know when: then WhatsApp decides. Raise Refused if a template is needed, but
+        there is none or it cannot be used."""
+        if to not in self._last:
             return ""
-        if not is_text or not (template := self._value("template")):
+        written_at, _ = self._last[to]
+        if self.clock() - written_at <= _WINDOW:
+            return ""
+        template = self._value("template")
+        if not template or not is_text:
             raise Refused(400, "more than 24 hours have passed", code=CLOSED)
         return template
 
@@ -203,7 +210,8 @@ class WhatsAppAdapter(RemoteAdapter[WhatsAppClient]):
 
     async def _typing(self, at: Address) -> None:
         """The indicator belongs to the last message of the user."""
-        if message := self._last.get(at, _NEVER)[1]:
+        _, message = self._last.get(at, _NEVER)
+        if message:
             await self.client.mark_read(message, typing=True)
 
     # Chats
@@ -216,28 +224,34 @@ class WhatsAppAdapter(RemoteAdapter[WhatsAppClient]):
     async def _find(self, chat_id: str) -> HomeChannel | None:
         """The chat with that phone number. WhatsApp does not say whether there is one."""
         found = _NUMBER.fullmatch(chat_id.replace(" ", ""))
-        return found and HomeChannel(address=address(found[1]), name=f"+{found[1]}")
+        if found is None:
+            return None
+        number = found[1]
+        return HomeChannel(address=address(number), name=f"+{number}")
 
     # Setup
 
     async def _checks(
         self, client: WhatsAppClient, home: Address | None
     ) -> AsyncGenerator[Finding]:
-        """Check the token, the number and the webhook. Read-only."""
+        """Check the token, the number and the webhook."""
         port = self.webhook_rules.port
         local = f"http://127.0.0.1:{port}" if port else _SHARED
         number = await client.number()
         text = f"The token is good: the number is {number.display_phone_number}"
         yield Finding(True, f"{text} ({number.verified_name}).")
-        url = next(filter(None, map(number.webhook_configuration.get, _NEAREST)), "")
+        configured = [number.webhook_configuration.get(it) for it in _NEAREST]
+        url = next((it for it in configured if it), "")
         if not urlsplit(url).path.endswith(_PATH):
-            fix = _ENTER.format(
-                local=local, path=_PATH, token=webhook.verify_token(self._app_secret)
-            )
+            token = webhook.verify_token(self._app_secret)
+            fix = _ENTER.format(local=local, path=_PATH, token=token)
             yield Finding(False, "The webhook has not been verified.", fix, awaited=True)
-        elif (flaw := await webhook.flaw(partial(client.probe, url), self._app_secret)) is None:
+            return
+        flaw = await webhook.flaw(partial(client.probe, url), self._app_secret)
+        if flaw is None:
             yield Finding(True, f"The webhook {url} leads to the gateway.", awaited=True)
         else:
-            text = f"The webhook {url} does not lead to the gateway{flaw and f' ({flaw})'}."
+            reason = f" ({flaw})" if flaw else ""
+            text = f"The webhook {url} does not lead to the gateway{reason}."
             fix = f"Start the gateway and your tunnel, and let it lead to {local}."
             yield Finding(False, text, fix, awaited=True)

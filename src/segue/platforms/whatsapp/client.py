@@ -5,6 +5,7 @@ https://developers.facebook.com/documentation/business-messaging/whatsapp/suppor
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -76,7 +77,7 @@ FAILURES = Failures(
 )
 
 
-# Answers. What can be missing can be null too.
+# Answers. Fields that can be missing can also be null.
 
 
 class ErrorData(Struct, frozen=True):
@@ -117,7 +118,7 @@ class WhatsAppClient:
     """Calls the Graph API for one number."""
 
     def __init__(self, phone: str, token: str, app_secret: str, url: str, silence: float) -> None:
-        """Raise ConnectFailed if one of them cannot be right."""
+        """Raise ConnectFailed if the token cannot be one, or the app secret is missing."""
         with FAILURES.connecting():
             self._headers = bearer(token)
             if not app_secret:
@@ -137,7 +138,8 @@ class WhatsAppClient:
         """Send a message and return its id. That it is accepted does not mean that it arrives. Its
         statuses repeat the key."""
         given = {"recipient_type": "individual", "to": to, "type": kind, kind: content}
-        given |= {"biz_opaque_callback_data": key} if 0 < len(key) <= _KEY else {}
+        if 0 < len(key) <= _KEY:
+            given["biz_opaque_callback_data"] = key
         answer = await self._post(SentAnswer, **given)
         if not answer.messages:
             raise Lost("its answer has no message", arrived=True)
@@ -145,8 +147,10 @@ class WhatsAppClient:
 
     async def mark_read(self, message: str, *, typing: bool = False) -> None:
         """Mark a message and those before it as read. `typing` also shows that indicator."""
-        more = {"typing_indicator": {"type": "text"}} if typing else {}
-        await self._post(dict[str, bool], status="read", message_id=message, **more)
+        given: dict[str, object] = {"status": "read", "message_id": message}
+        if typing:
+            given["typing_indicator"] = {"type": "text"}
+        await self._post(dict[str, bool], **given)
 
     async def _post(self, kind: type[T], **given: object) -> T:
         given["messaging_product"] = "whatsapp"
@@ -154,18 +158,22 @@ class WhatsAppClient:
 
     async def upload(self, name: str, media_type: str, content: bytes) -> str:
         """Return the id under which the file can be sent."""
-        given: dict[str, Any] = {"data": {"messaging_product": "whatsapp", "type": media_type}}
-        given["files"] = {"file": (name, content, media_type)}
-        path = f"{self._phone}/media"
-        seconds = _UPLOAD_SECONDS
-        return (await self._call("POST", path, NamedAnswer, seconds=seconds, **given)).id
+        answer = await self._call(
+            "POST",
+            f"{self._phone}/media",
+            NamedAnswer,
+            seconds=_UPLOAD_SECONDS,
+            data={"messaging_product": "whatsapp", "type": media_type},
+            files={"file": (name, content, media_type)},
+        )
+        return answer.id
 
     async def fetch(self, media: str, limit: int) -> bytes:
         """The content of a file. Its URL is valid for five minutes, so each call gets another."""
-        url = (await self._call("GET", media, NamedAnswer)).url
-        if not url.startswith((_FILES, f"{self._base}/")):  # the token is for no other
+        file = await self._call("GET", media, NamedAnswer)
+        if not file.url.startswith((_FILES, f"{self._base}/")):  # no other server may get the token
             raise Refused(404, "the file is not on WhatsApp")
-        return await self._http.request("GET", url, limit=limit, headers=self._headers)
+        return await self._http.request("GET", file.url, limit=limit, headers=self._headers)
 
     async def probe(self, url: str, query: Mapping[str, str]) -> bytes:
         """The answer of our own webhook, through its public address. The token is not sent."""
@@ -173,12 +181,14 @@ class WhatsAppClient:
 
     async def _call(self, method: str, path: str, kind: type[T], **more: Any) -> T:
         url = f"{self._base}/{_VERSION}/{path}"
-        return decode(await self._http.request(method, url, headers=self._headers, **more), kind)
+        body = await self._http.request(method, url, headers=self._headers, **more)
+        return decode(body, kind)
 
 
 def _refused(status: int, body: bytes) -> Refused:
     answer = parsed(body, dict[str, GraphError]) or {}
-    if (error := answer.get("error")) is None:
+    error = answer.get("error")
+    if error is None:
         return Refused(status, f"HTTP {status}")
     return Refused(status, error.reason, code=f"#{error.code}")
 
@@ -192,19 +202,27 @@ def plain(text: str) -> dict[str, Any]:
 
 def choices(text: str, buttons: Sequence[Button]) -> dict[str, Any]:
     """Up to three buttons; or a list, which also shows long labels."""
-    titles = {sending.label(it.label, _REPLY_TITLE): it.data for it in buttons}
+    titles = {label(it.label, _REPLY_TITLE): it.data for it in buttons}
     if len(titles) == len(buttons) <= _REPLIES:
         replies = [{"id": data, "title": title} for title, data in titles.items()]
         action: dict[str, Any] = {"buttons": [{"type": "reply", "reply": it} for it in replies]}
         return {"type": "button", "body": {"text": text}, "action": action}
-    action = {"button": "Choose", "sections": [{"rows": [*map(_row, buttons[:_ROWS])]}]}
+    rows = [_row(button) for button in buttons[:_ROWS]]
+    action = {"button": "Choose", "sections": [{"rows": rows}]}
     return {"type": "list", "body": {"text": text}, "action": action}
 
 
 def _row(button: Button) -> dict[str, str]:
-    row = {"id": button.data, "title": sending.label(button.label, _ROW_TITLE)}
-    is_cut = row["title"] != button.label
-    return row | ({"description": sending.label(button.label, _ROW_TEXT)} if is_cut else {})
+    row = {"id": button.data, "title": label(button.label, _ROW_TITLE)}
+    if row["title"] != button.label:  # it is cut
+        row["description"] = label(button.label, _ROW_TEXT)
+    return row
+
+
+def label(text: str, limit: int) -> str:
+    """A button's label that fits, cut between words if it has several."""
+    cut = textwrap.shorten(text, limit, placeholder="…")
+    return cut if len(cut) > 1 else sending.title(text, limit)
 
 
 def from_template(template: str, text: str, buttons: Sequence[Button] = ()) -> dict[str, Any]:
@@ -219,8 +237,10 @@ def from_template(template: str, text: str, buttons: Sequence[Button] = ()) -> d
 
 
 def file_kind(file: Upload) -> tuple[str, str]:
-    """How WhatsApp takes the file, and as which type."""
+    """The kind of message with which WhatsApp takes the file, and the media type to give."""
     media_type = file.media_type.partition(";")[0]
-    if kind := UPLOADS.kind(media_type, len(file.data)):
-        return kind.name, kind.sent_as or media_type
-    raise Refused(415, f"WhatsApp does not take files of the type {media_type}, or of this size")
+    kind = UPLOADS.kind(media_type, len(file.data))
+    if kind is None:
+        reason = f"WhatsApp does not take files of the type {media_type}, or of this size"
+        raise Refused(415, reason)
+    return kind.name, kind.sent_as or media_type

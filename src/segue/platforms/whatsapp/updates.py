@@ -1,6 +1,6 @@
 """The updates in the requests of the webhook, as they arrive and as Inbounds: the adapter's edge.
 
-The first part has the parts of a request that we use; what can be missing can be null too.
+The first part has the parts of a request that we use. Fields that can be missing can also be null.
 https://developers.facebook.com/documentation/business-messaging/whatsapp/webhooks/reference/messages
 `parse` makes an Inbound of each update in it.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator, Iterable
 from functools import partial
+from itertools import chain
 from typing import Annotated, Any, Literal, TypeVar
 
 from msgspec import Meta, Raw, Struct, field
@@ -151,13 +152,15 @@ def last_message(update_id: str) -> tuple[int, str]:
 def parse(body: bytes, phone: str) -> Generator[WebhookUpdate | None]:
     """Yield the updates of a request for the number with the id `phone`, and None for each part
     that is malformed."""
-    if (payload := parsed(body, Payload)) is None:
+    payload = parsed(body, Payload)
+    if payload is None:
         yield None
         return
-    for change in (change for entry in payload.entry for change in entry.changes):
+    for change in chain.from_iterable(entry.changes for entry in payload.entry):
         if change.field != "messages":
             continue
-        if (value := parsed(change.value, Value)) is None:
+        value = parsed(change.value, Value)
+        if value is None:
             yield None
         elif value.metadata.phone_number_id == phone:
             yield from _each(value.messages, WaMessage, partial(_message, value))
@@ -168,16 +171,19 @@ def _each(
     parts: Iterable[Raw] | None, kind: type[T], convert: Callable[[T], WebhookUpdate | None]
 ) -> Generator[WebhookUpdate | None]:
     """Yield the updates that `convert` makes of the parts of a request, and None for each part that
-    is malformed, or that `convert` cannot handle. A part of which it makes None is ignored."""
-    for part in parts or ():
-        it = parsed(part, kind)
-        update = None
+    is malformed, or for which `convert` fails. A part for which it returns None is ignored."""
+    for raw in parts or ():
+        part = parsed(raw, kind)
+        if part is None:
+            yield None
+            continue
         try:
-            update = None if it is None else convert(it)
+            update = convert(part)
         except Exception:
             logger.exception("part of a request failed")
-            it = None
-        if it is None or update is not None:
+            yield None
+            continue
+        if update is not None:
             yield update
 
 
@@ -188,56 +194,86 @@ def _message(value: Value, it: WaMessage) -> WebhookUpdate | None:
         return None
     if it.revoke is not None or it.type == "revoke":
         return _deleted(it)
-    kind = InboundKind.MESSAGE
-    said = it
-    name = it.id
-    if it.edit is not None and it.edit.message is not None:
-        kind = InboundKind.EDIT
-        said = it.edit.message
-        name = it.edit.original_message_id or ""
     known = {one.wa_id: one.profile.name for one in value.contacts or () if one.profile}
     sender = known.get(it.sender) or ""
-    more: dict[str, Any] = dict(zip(("text", "attachments"), _said(said), strict=True))
+    kind = InboundKind.MESSAGE
+    name = it.id
+    said = it
+    if it.edit is not None and it.edit.message is not None:
+        kind = InboundKind.EDIT
+        name = it.edit.original_message_id or ""
+        said = it.edit.message
+    text, attachments = _said(said)
+    forwarded_from = None
+    quote = None
     context = said.context or WaItem()
-    if chosen := it.interactive and (it.interactive.button_reply or it.interactive.list_reply):
+    chosen = _chosen(it)
+    if chosen is not None:
         kind = InboundKind.BUTTON
         name = context.id or ""
-        more = {"text": chosen.id or ""}
+        text = chosen.id or ""
+        attachments = ()
     elif context.forwarded or context.frequently_forwarded:
-        more["forwarded_from"] = ""
+        forwarded_from = ""
     elif context.id and it.type != "button":
-        ours = context.author == value.metadata.display_phone_number
-        author = sender if context.author == it.sender else ""
-        more["quote"] = Quote(author=author, ours=ours, message_id=context.id)
-    if not (more["text"] or more.get("attachments")):
+        quote = Quote(
+            author=sender if context.author == it.sender else "",
+            ours=context.author == value.metadata.display_phone_number,
+            message_id=context.id,
+        )
+    if not (text or attachments):
         return None
-    more |= {"update_id": f"{it.timestamp} {it.id}", "press_id": it.id, "chat_name": sender}
-    return WebhookUpdate(int(it.timestamp), _inbound(kind, it.sender, name, sender, **more))
+    inbound = _inbound(
+        kind,
+        it.sender,
+        name,
+        sender,
+        update_id=f"{it.timestamp} {it.id}",
+        press_id=it.id,
+        chat_name=sender,
+        text=text,
+        attachments=attachments,
+        forwarded_from=forwarded_from,
+        quote=quote,
+    )
+    return WebhookUpdate(int(it.timestamp), inbound)
+
+
+def _chosen(it: WaMessage) -> WaItem | None:
+    """The button that the user pressed, or the row of a list that the user chose."""
+    if it.interactive is None:
+        return None
+    return it.interactive.button_reply or it.interactive.list_reply
 
 
 def _deleted(it: WaMessage) -> WebhookUpdate | None:
     """The deletion of a message by its author."""
-    name = it.revoke and it.revoke.original_message_id
-    if not name:
+    if it.revoke is None or not it.revoke.original_message_id:
         return None
-    more = {"update_id": f"{it.type} {it.id}"}
-    return WebhookUpdate(int(it.timestamp), _inbound(InboundKind.DELETED, it.sender, name, **more))
+    name = it.revoke.original_message_id
+    inbound = _inbound(InboundKind.DELETED, it.sender, name, update_id=f"{it.type} {it.id}")
+    return WebhookUpdate(int(it.timestamp), inbound)
 
 
 def _status(it: WaStatus) -> WebhookUpdate | None:
-    """What became of a message of ours. Its key, if it has one, comes back."""
-    kind = InboundKind.DELIVERED
-    code = ""
-    text = it.biz_opaque_callback_data
+    """The delivery report of a message of ours. It repeats the message's key, if that has one."""
     if it.status == "failed":
         error = it.errors[0] if it.errors else GraphError(0)
         kind = InboundKind.UNDELIVERED
         code = f"#{error.code}"
-        text = f"{FAILURES.reason(Refused(400, error.reason, code=code))} ({code})"
-    if not text or not it.recipient_id or it.status not in ("sent", "delivered", "failed"):
+        reason = FAILURES.reason(Refused(400, error.reason, code=code))
+        text = f"{reason} ({code})"
+    elif it.status in ("sent", "delivered"):
+        kind = InboundKind.DELIVERED
+        code = ""
+        text = it.biz_opaque_callback_data
+    else:
         return None
-    more = {"update_id": f"{it.status} {it.id}", "text": text}
-    return WebhookUpdate(int(it.timestamp), _inbound(kind, it.recipient_id, it.id, **more), code)
+    if not text or not it.recipient_id:
+        return None
+    update_id = f"{it.status} {it.id}"
+    inbound = _inbound(kind, it.recipient_id, it.id, update_id=update_id, text=text)
+    return WebhookUpdate(int(it.timestamp), inbound, code)
 
 
 def _inbound(kind: InboundKind, user: str, message: str, name: str = "", **more: Any) -> Inbound:
@@ -249,15 +285,14 @@ def _inbound(kind: InboundKind, user: str, message: str, name: str = "", **more:
 
 
 def _said(it: WaMessage) -> tuple[str, tuple[Attachment, ...]]:
-    """The words of a message and its files. What is no text is put in words."""
+    """The text of a message and its files. Other content is described in words."""
     if it.type not in _FILES:
         return _words(it) or "", ()
     file: WaItem = getattr(it, it.type) or WaItem()
     if not file.id:
         return "", ()
-    kind = _FILES[it.type]
-    (media_type, _, _) = (file.mime_type or "").partition(";")
-    kind = FileKind.VOICE if file.voice else kind
+    kind = FileKind.VOICE if file.voice else _FILES[it.type]
+    media_type = (file.mime_type or "").partition(";")[0]
     name = file.filename or ""
     attachment = content.attachment(kind, file.id, name=name, media_type=media_type)
     return file.caption or "", (attachment,)
@@ -274,6 +309,10 @@ def _words(it: WaMessage) -> str | None:
         return content.place(at.latitude, at.longitude, at.name or "", at.address or "")
     if it.type in ("unsupported", "order"):
         return content.UNSUPPORTED
-    shared = [(one.name, one.phones or ()) for one in it.contacts or () if one.name]
-    named = ((name.formatted_name or "", [p.phone or "" for p in them]) for name, them in shared)
-    return "\n".join(content.contact(name, *phones) for name, phones in named)
+    return "\n".join(_contact(one) for one in it.contacts or () if one.name is not None)
+
+
+def _contact(contact: WaContact) -> str:
+    name = "" if contact.name is None else contact.name.formatted_name or ""
+    phones = [it.phone or "" for it in contact.phones or ()]
+    return content.contact(name, *phones)

@@ -1,5 +1,4 @@
-"""The webhook that Meta calls: the handshake, signed requests, and updates that overtake each
-other.
+"""The webhook that Meta calls: the handshake, signed requests, and the order of their updates.
 
 https://developers.facebook.com/docs/graph-api/webhooks/getting-started
 """
@@ -16,14 +15,16 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from segue.platforms.errors import Lost, Refused
+from segue.core.text import one_line
+from segue.platforms.errors import Lost, Refused, bad_adapter
+from segue.platforms.spec import PlatformSettings
 from segue.platforms.webhook import WebhookRequest, WebhookResponse, WebhookRules
 from segue.platforms.whatsapp.updates import WebhookUpdate
 
 ORDER_SECONDS = 0.2
 """How long an update waits for an earlier one that is delivered after it."""
 CHECK_SECONDS = 60.0
-"""No connection says that the platform is out of reach, so it is asked now and then."""
+"""There is no connection that could break, so the platform is called now and then."""
 RULES = WebhookRules(methods=("GET", "POST"), body_limit=4 * 1024 * 1024, seconds=5.0)
 """A request of Meta has 3 MB at most."""
 _CHALLENGE = 128
@@ -31,13 +32,25 @@ FORBIDDEN = WebhookResponse(status=HTTPStatus.FORBIDDEN)
 UNAVAILABLE = WebhookResponse(status=HTTPStatus.SERVICE_UNAVAILABLE)
 
 
+def own_port(settings: PlatformSettings) -> int | None:
+    """The separate port of the webhook. None if it has none. Raise PlatformError."""
+    port = settings.value("port")
+    if not port:
+        return None
+    if not port.isdecimal() or not 0 < int(port) < 2**16:
+        reason = f"platforms.{settings.platform}.port is {one_line(port)}, which is no port"
+        raise bad_adapter(settings.platform, reason)
+    return int(port)
+
+
 def verify_token(app_secret: str) -> str:
-    """What the hub must name in the handshake. Derived: one secret less to keep."""
+    """The token that Meta sends in the handshake. Derived from the secret, so that the user need
+    not keep another one."""
     return _digest(app_secret, b"segue verify token")[:32]
 
 
 def handshake(request: WebhookRequest, app_secret: str) -> WebhookResponse:
-    """Answer the request by which the hub checks the callback URL."""
+    """Answer the request with which Meta checks the callback URL."""
     query = request.query
     given = query.get("hub.verify_token", "")
     challenge = query.get("hub.challenge", "")
@@ -50,21 +63,24 @@ def handshake(request: WebhookRequest, app_secret: str) -> WebhookResponse:
 
 async def flaw(ask: Callable[[Mapping[str, str]], Awaitable[bytes]], app_secret: str) -> str | None:
     """Repeat the handshake through the public address. Return None if it leads to this webhook,
-    else why it does not, if that is known. `ask` sends the query."""
+    else the reason, which is empty if it is unknown. `ask` sends the query."""
     token = verify_token(app_secret)
     challenge = secrets.token_hex(8)
     query = {"hub.mode": "subscribe", "hub.verify_token": token, "hub.challenge": challenge}
     try:
-        return None if await ask(query) == challenge.encode() else ""
+        answer = await ask(query)
     except (Refused, Lost) as error:
         return error.reason
+    return None if answer == challenge.encode() else ""
 
 
 def is_signed(request: WebhookRequest, app_secret: str) -> bool:
-    """Whether the hub signed these bytes. Without a secret, nothing is signed."""
+    """Whether Meta signed these bytes. Without a secret, no request counts as signed."""
+    if not app_secret:
+        return False
     given = request.headers.get("x-hub-signature-256", "")
     expected = f"sha256={_digest(app_secret, request.body)}"
-    return bool(app_secret) and hmac.compare_digest(given.encode(), expected.encode())
+    return hmac.compare_digest(given.encode(), expected.encode())
 
 
 def _digest(app_secret: str, message: bytes) -> str:
@@ -75,10 +91,11 @@ def _digest(app_secret: str, message: bytes) -> str:
 
 
 class Deliveries:
-    """The updates of webhook requests, which overtake each other, in the order of their times.
+    """The updates of webhook requests, in the order of their times.
 
-    A request is answered when its updates are recorded, so the platform delivers again what is lost
-    here. An update waits some seconds for an earlier one that is delivered after it.
+    Requests overtake each other, so an update waits some seconds for an earlier one that is
+    delivered after it. A request is answered when its updates are recorded, so the platform
+    delivers lost updates again.
     """
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -98,7 +115,8 @@ class Deliveries:
         return not any(future.cancelled() for future in futures)
 
     def _add(self, update: WebhookUpdate) -> asyncio.Future[None]:
-        if (known := self._waiting.get(update.id)) is None:
+        known = self._waiting.get(update.id)
+        if known is None:
             self._count += 1
             done = asyncio.get_running_loop().create_future()
             known = _Unanswered(update, self._count, self._clock(), done)
@@ -106,8 +124,8 @@ class Deliveries:
         return known.recorded
 
     async def first(self, seconds: float | None = None) -> WebhookUpdate | None:
-        """The earliest update, once its time to wait is over. None if something changed, or after
-        `seconds` without an update."""
+        """The earliest update, once its time to wait is over. None if updates were added or
+        dropped, or after `seconds` without an update."""
         while True:
             self._changed.clear()
             # Times may be whole seconds. Within one, the order of arrival is the best guess.
@@ -131,11 +149,12 @@ class Deliveries:
     async def each(
         self, check: Callable[[], Awaitable[object]], seconds: float
     ) -> AsyncGenerator[WebhookUpdate | None]:
-        """Yield the updates. One is recorded when the next is asked for. None if there is none yet.
-        `check` is called every `seconds`: no connection says that the platform is out of reach."""
+        """Yield the updates, and None in between. An update counts as recorded when the caller asks
+        for the next one. `check` is called every `seconds`."""
         checked = self._clock()
         while True:
-            if (left := checked + seconds - self._clock()) <= 0:
+            left = checked + seconds - self._clock()
+            if left <= 0:
                 await check()
                 checked = self._clock()
                 continue
@@ -145,7 +164,8 @@ class Deliveries:
                 self.recorded(update)
 
     def recorded(self, update: WebhookUpdate) -> None:
-        if (done := self._waiting.pop(update.id, None)) is not None:
+        done = self._waiting.pop(update.id, None)
+        if done is not None:
             done.recorded.set_result(None)
 
     def drop(self) -> None:
