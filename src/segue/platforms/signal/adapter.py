@@ -1,14 +1,15 @@
-"""The adapter of one account of a signal-cli daemon: receiving, sending, chats, and the checks of
-its setup."""
+"""The Signal adapter: receiving, sending, chats, and the checks of the setup."""
 
 from __future__ import annotations
 
+import base64
 import logging
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
+from urllib.parse import quote
 
 from segue.core.address import (
     Address,
@@ -22,7 +23,6 @@ from segue.core.address import (
 from segue.platforms import base, sending
 from segue.platforms.adapter import RemoteAdapter
 from segue.platforms.base import Button, Finding, Inbound, Receipt, Upload
-from segue.platforms.connection import check
 from segue.platforms.errors import Lost, Refused, tolerating_absence
 from segue.platforms.markup import dialects
 from segue.platforms.signal.client import FAILURES, SendAnswer, SignalClient, SignalEntry
@@ -50,10 +50,11 @@ CAPABILITIES = base.Capabilities(
     attachment_bytes=50 * 1024 * 1024,
     upload_bytes=UPLOADS.most,
 )
+_MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+")
 _UNREGISTERED = "UNREGISTERED_FAILURE"
-"""The result for a recipient who left Signal: no owner who waits for an answer."""
+"""The result for a recipient who left Signal, who is no owner that waits for an answer."""
 _QUIET_SECONDS = 0.5
-"""When no event comes for so long after a connection, those that waited have come."""
+"""If no event comes for so long after a connection, all waiting events have come."""
 NO_ACCOUNT = Finding(
     False,
     "signal-cli does not have the account: it is not linked, or the phone removed it.",
@@ -114,19 +115,21 @@ class SignalAdapter(RemoteAdapter[SignalClient]):
                 if self._is_behind:
                     self._is_behind = await events.is_ready(_QUIET_SECONDS)
                 data = await events.first()
-            parse = partial(self._parser.parse, data)
-            inbound = self.containment.parse("event", parse) if data else None
+            inbound = None
+            if data:
+                inbound = self.containment.parse("event", partial(self._parser.parse, data))
             yield inbound
             events.recorded()
             if inbound is not None and inbound.update_id == self._acknowledged:
-                self._mark_read(*inbound.update_id.split(" "))
+                timestamp, user = inbound.update_id.split(" ")
+                self._mark_read(timestamp, user)
 
     def acknowledge(self, press: Inbound) -> None:
         """Mark the message as read once it is recorded: that is how its sender knows."""
         self._acknowledged = press.update_id
 
-    def _mark_read(self, at: str, user: str) -> None:
-        read: dict[str, Any] = {"recipient": user, "targetTimestamp": [int(at)]}
+    def _mark_read(self, timestamp: str, user: str) -> None:
+        read: dict[str, Any] = {"recipient": user, "targetTimestamp": [int(timestamp)]}
         self.connection.in_background(lambda it: it.call("sendReceipt", SendAnswer, **read))
 
     async def _fetch(self, attachment: base.Attachment) -> bytes:
@@ -157,15 +160,21 @@ class SignalAdapter(RemoteAdapter[SignalClient]):
     async def _upload(
         self, to: Address, file: Upload, caption: str, *, markup: bool, key: str
     ) -> Receipt:
-        receipt = await self._post(to, caption, attachment=[sending.data_uri(file)])
-        del self._newest[receipt]  # it is not known if clients keep the file after an edit
+        receipt = await self._post(to, caption, attachment=[_data_uri(file)])
+        del self._newest[receipt]  # it is not known whether clients keep the file after an edit
         return receipt
 
     async def _post(self, to: Address, text: str, message: str = "", **more: Any) -> Receipt:
-        """Send a message, or a new version of it. At least one user gets it, and each owner."""
+        """Send a message, or a new version of `message`. Return only if every owner gets it."""
         styles = [f"{start}:{size}:{style}" for style, start, size in dialects.ranges(text)]
-        more |= {"message": dialects.without_marks(text) or None, "textStyle": styles or None}
-        sent = await self.client.call("send", SendAnswer, **_target(to), **more)
+        sent = await self.client.call(
+            "send",
+            SendAnswer,
+            message=dialects.without_marks(text) or None,
+            textStyle=styles or None,
+            **_target(to),
+            **more,
+        )
         receipt = Receipt(message or str(sent.timestamp))
         self._sent[sent.timestamp] = receipt
         await self._check_owners(to, sent)
@@ -207,7 +216,9 @@ class SignalAdapter(RemoteAdapter[SignalClient]):
         if re.fullmatch(SIGNAL.user_ids.pattern, chat_id):
             return HomeChannel(address=address(chat_id, group=False), name="")
         group = await _group(self.client, chat_id)
-        return group and HomeChannel(address=address(chat_id, group=True), name=group.name or "")
+        if group is None:
+            return None
+        return HomeChannel(address=address(chat_id, group=True), name=group.name or "")
 
     async def _audience(self, chat: Address, users: Sequence[str]) -> Audience | None:
         """Who can read a group. Signal groups are never public: a link to one can be made, but
@@ -217,9 +228,9 @@ class SignalAdapter(RemoteAdapter[SignalClient]):
         group = await _group(self.client, chat.chat_id)
         if group is None:
             return None
-        members = {name for it in group.members for name in (it.uuid, it.number) if name}
+        names = {it.uuid for it in group.members} | {it.number for it in group.members}
         readers = {it.uuid or it.number or "" for it in group.members}
-        return listed_audience(readers, has_owner=not members.isdisjoint(users), is_public=False)
+        return listed_audience(readers, has_owner=not names.isdisjoint(users), is_public=False)
 
     # Setup
 
@@ -240,13 +251,27 @@ class SignalAdapter(RemoteAdapter[SignalClient]):
                 yield Finding(False, text, _TRUST.format(client.account, user))
         if home is not None and home.chat_type is ChatType.GROUP:
             group = await _group(client, home.chat_id)
-            bad = "The account is not in the home channel, or has blocked it."
-            fix = "Add it to that group, or send /sethome in another chat."
-            yield check(group, f"The home channel is {group and group.name}.", bad, fix, vital=True)
+            if group is None:
+                text = "The account is not in the home channel, or has blocked it."
+                fix = "Add it to that group, or send /sethome in another chat."
+                yield Finding(False, text, fix, vital=True)
+            else:
+                yield Finding(True, f"The home channel is {group.name}.")
 
 
 def _target(to: Address) -> dict[str, Any]:
-    return {"groupId" if to.chat_type is ChatType.GROUP else "recipient": [to.chat_id]}
+    field = "groupId" if to.chat_type is ChatType.GROUP else "recipient"
+    return {field: [to.chat_id]}
+
+
+def _data_uri(file: Upload) -> str:
+    """The file as a `data:` URI with its name."""
+    kind = "application/octet-stream"
+    if _MEDIA_TYPE.fullmatch(file.media_type):
+        kind = file.media_type
+    name = quote(sending.file_name(file), safe="")
+    data = base64.b64encode(file.data).decode()
+    return f"data:{kind};filename={name};base64,{data}"
 
 
 async def _group(client: SignalClient, name: str) -> SignalEntry | None:

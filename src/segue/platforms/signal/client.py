@@ -1,7 +1,7 @@
 """A signal-cli daemon: calls by JSON-RPC, the stream of its events, and what its errors mean.
 
 The answers are those of src/main/java/org/asamk/signal/json in https://github.com/AsamK/signal-cli.
-What can be missing can be null too.
+Fields that can be missing can also be null.
 """
 
 from __future__ import annotations
@@ -123,20 +123,21 @@ class SignalClient:
     async def version(self) -> str:
         """The daemon's version. Raise Refused if it is too old."""
         version = await self.call("version", str, "version")  # such as 0.14.4.1 or 0.15.0-SNAPSHOT
-        if tuple(map(int, re.findall(r"\d+", version))) < OLDEST:
-            raise Refused(
-                400, "signal-cli {} is too old, and Segue needs {}.{}".format(version, *OLDEST)
-            )
+        numbers = tuple(map(int, re.findall(r"\d+", version)))
+        if numbers < OLDEST:
+            oldest = ".".join(map(str, OLDEST))
+            reason = f"signal-cli {version} is too old, and Segue needs {oldest}"
+            raise Refused(400, reason)
         return version
 
     async def find_account(self) -> None:
-        """Set the account, if it is the only one. Raise Refused, with 401 if it is not there."""
-        accounts = [self.account]  # of a daemon that was started for one, which it does not name
+        """Set the account, if it is the only one. Raise Refused, with 401 if it does not exist."""
+        accounts = [self.account]  # a daemon that was started for one account does not list it
         with tolerating_absence():
             found = await self.call("listAccounts", tuple[SignalEntry, ...])
             accounts = [it.number or "" for it in found]
         if not self.account and len(accounts) == 1:
-            [self.account] = accounts
+            self.account = accounts[0]
         if accounts and not self.account:
             raise Refused(400, _CHOOSE)
         if self.account not in accounts:
@@ -167,7 +168,7 @@ class SignalClient:
         return decode(result, kind)
 
     def _failure(self, error: _RpcError) -> Refused | Lost:
-        """What an error means. What the command did before it failed is in its `data`."""
+        """Translate an error. Its `data` has the results for recipients from before the failure."""
         failed = parsed(error.data, dict[str, SendAnswer]) or {}
         results = failed["response"].results if "response" in failed else ()
         if error.code == _BROKEN and "AuthorizationFailed" not in error.message:
@@ -181,24 +182,26 @@ class SignalClient:
     def _meaning(
         self, code: int | str, results: Sequence[SignalEntry], message: str
     ) -> Refused | Lost:
-        found = {code, *(it.type for it in results)}
-        if "NETWORK_FAILURE" in found:
+        failures = {code, *(it.type for it in results)}
+        if "NETWORK_FAILURE" in failures:
             return Lost("signal-cli cannot reach Signal", arrived=True)
-        meanings = (it for kind, it in _MEANINGS.items() if kind in found)
-        status, reason = next(meanings, (400, "{message}"))
-        token = next((it.token for it in results if it.token), None)
+        meanings = [it for kind, it in _MEANINGS.items() if kind in failures]
+        status, reason = meanings[0] if meanings else (400, "{message}")
+        tokens = [it.token for it in results if it.token]
+        token = tokens[0] if tokens else None
+        if token is not None:
+            reason = _CAPTCHA
         after = max((it.retry_after_seconds or 0.0 for it in results), default=0.0)
-        given = {"account": self.account, "token": token, "message": message}
         return Refused(
             status,
-            (_CAPTCHA if token else reason).format(**given),
+            reason.format(account=self.account, token=token, message=message),
             after=after or None,
             ends_early=token is not None,
         )
 
 
 class EventStream:
-    """The events, read one ahead, which stays until it is recorded. A receiver that was
+    """The events. The next one is read ahead and stays until it is recorded, so a receiver that was
     cancelled gets it when it starts again."""
 
     def __init__(self, connect: Callable[[], AsyncGenerator[bytes]]) -> None:
@@ -209,14 +212,20 @@ class EventStream:
 
     async def open(self, seconds: float = 1.0) -> None:
         """Connect, unless it is connected. Wait for the first update, but not for long."""
-        first = self._first
-        if first is None or (first.done() and (first.cancelled() or first.exception())):
-            self._updates = self._connect()
-            self._first = asyncio.ensure_future(anext(self._updates))
-            await asyncio.wait([self._first], timeout=seconds)
+        if self._is_open:
+            return
+        self._updates = self._connect()
+        self._first = asyncio.ensure_future(anext(self._updates))
+        await asyncio.wait([self._first], timeout=seconds)
+
+    @property
+    def _is_open(self) -> bool:
+        if self._first is None or self._first.cancelled():
+            return False
+        return not self._first.done() or self._first.exception() is None
 
     async def first(self) -> bytes:
-        """The first update that is not recorded. Raise what the stream raised, or Lost if it is
+        """The first update that is not recorded. Raise the error of the stream, or Lost if it is
         closed."""
         if self._first is not None:
             await asyncio.wait([self._first])
@@ -225,7 +234,7 @@ class EventStream:
         return self._first.result()
 
     async def is_ready(self, seconds: float) -> bool:
-        """Whether an update is there, or comes in that time."""
+        """Whether an update has arrived, or arrives in that time."""
         if self._first is None:
             return False
         done, _ = await asyncio.wait([self._first], timeout=seconds)
@@ -247,6 +256,8 @@ class EventStream:
 
 
 def _no_daemon(status: int, body: bytes) -> Refused:
-    """What an HTTP error means. That of the event stream is 400 if the account is gone."""
+    """Translate an HTTP error."""
+    if status == 400:
+        status = 401  # the account of the event stream is gone
     reason = f"HTTP {status}; is this a signal-cli daemon? Start one with `{COMMAND}`"
-    return Refused(401 if status == 400 else status, reason)
+    return Refused(status, reason)

@@ -18,8 +18,8 @@ from segue.platforms.signal.spec import COMMAND, GET
 from segue.platforms.spec import SetupTerminal
 
 START_SECONDS = 30.0
-"""How long the daemon may take until it answers."""
-_LOOK_SECONDS = 0.2
+"""How long the daemon may take to answer its first call."""
+_RETRY_SECONDS = 0.2
 _DETACHED = '"$@" </dev/null >/dev/null 2>&1 & echo $!'
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 _SCAN = (
@@ -84,8 +84,8 @@ async def _answers(command: Sequence[str], client: SignalClient) -> bool:
                 with contextlib.suppress(Lost):
                     await client.version()
                     return True
-                await asyncio.sleep(_LOOK_SECONDS)
-                os.kill(process, 0)  # it is still there
+                await asyncio.sleep(_RETRY_SECONDS)
+                os.kill(process, 0)  # fails if the process has ended
     except (TimeoutError, ProcessLookupError):
         return False
 

@@ -1,8 +1,8 @@
 """The events of signal-cli, as they arrive and as Inbounds: the adapter's edge.
 
 The first part has the events (src/main/java/org/asamk/signal/json in
-https://github.com/AsamK/signal-cli; what can be missing can be null too). `Parser` makes an Inbound
-of each.
+https://github.com/AsamK/signal-cli; fields that can be missing can also be null). `Parser` makes an
+Inbound of each.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Parser:
             log = "message not readable platform=signal reason=%s: type `segue doctor`"
             logger.warning(log, event.exception.get("type"))
         elif event.envelope is not None and self._is_for_us(event.account):
-            return self._said(event.envelope)
+            return self._parse_envelope(event.envelope)
         return None
 
     def _is_for_us(self, account: str | None) -> bool:
@@ -147,36 +147,37 @@ class Parser:
             return self.is_only_account
         return account == self.account
 
-    def _said(self, envelope: SignalEnvelope) -> Inbound | None:
+    def _parse_envelope(self, envelope: SignalEnvelope) -> Inbound | None:
         """Another device of the account belongs to its owner, who writes to the agent in Note to
-        Self and in groups. What the owner writes to other people is ignored."""
+        Self and in groups. Messages of the owner to other people are ignored."""
         sync = envelope.sync_message
-        user = envelope.source_uuid
-        name = envelope.source_name or ""
         sent = envelope if sync is None else sync.sent_message
+        user = envelope.source_uuid
         if not user or sent is None:
             return None
-        edit = sent.edit_message
-        data = sent.data_message if sync is None else sent
+        name = envelope.source_name or ""
         kind = InboundKind.MESSAGE
         first = envelope.timestamp
-        if edit is not None:
+        data = sent.data_message if sync is None else sent
+        if sent.edit_message is not None:
             kind = InboundKind.EDIT
-            data = edit.data_message
-            target = edit.target_sent_timestamp
-            self._first[user, first] = first = self._first.get((user, target), target)
+            data = sent.edit_message.data_message
+            target = sent.edit_message.target_sent_timestamp
+            first = self._first.get((user, target), target)
+            self._first[user, envelope.timestamp] = first
         if data is None or not first:
             return None
         if name:
             self._names[user] = name
         group = data.group_info
-        chat_id = user
-        chat_name = name
         if group is not None:
             chat_id = group.group_id
             chat_name = group.group_name or ""
-        elif sync is not None:
-            is_note = sent.destination_uuid == user  # someone else may have no UUID
+        elif sync is None:
+            chat_id = user
+            chat_name = name
+        else:
+            is_note = sent.destination_uuid == user  # another user may have no UUID
             chat_id = user if is_note else None
             chat_name = "Note to Self"
         if not chat_id:
@@ -189,7 +190,7 @@ class Parser:
             message_id=str(first),
             press_id="read" if sync is None else "",
             chat_name=chat_name,
-            readers=content.members(chat_name) if group else "",
+            readers="" if group is None else content.members(chat_name),
         )
         if data.reaction is not None:
             return self._reaction(inbound, data.reaction)
@@ -199,74 +200,96 @@ class Parser:
 
     def _deletion(self, inbound: Inbound, deletion: SignalDeletion) -> Inbound:
         """Only the author of a message can delete it for all, by the timestamp of any version."""
-        at = deletion.timestamp
-        user = inbound.sender.user_id
-        first = self._first.get((user, at), at)
+        version = deletion.timestamp
+        first = self._first.get((inbound.sender.user_id, version), version)
         return replace(inbound, kind=InboundKind.DELETED, message_id=str(first), press_id="")
 
     def _reaction(self, inbound: Inbound, reaction: SignalReaction) -> Inbound | None:
         if reaction.is_remove or reaction.target_author_number != self.account:
             return None
         target = reaction.target_sent_timestamp
-        changes = {"press_id": "", "text": reaction.emoji}
-        message = self._sent.get(target, str(target))
-        return replace(inbound, kind=InboundKind.REACTION, message_id=message, **changes)
+        return replace(
+            inbound,
+            kind=InboundKind.REACTION,
+            message_id=self._sent.get(target, str(target)),
+            press_id="",
+            text=reaction.emoji,
+        )
 
     def _message(self, inbound: Inbound, data: SignalMessage) -> Inbound | None:
-        text, to_us = _words(data, self.account)
+        text, is_named = _words(data, self.account)
         files = tuple(_attachment(file) for file in data.attachments or () if file.id)
         if not (text or files):
             return None
-        quote = data.quote and self._quote(data.quote, is_own=not inbound.press_id)
-        is_dm = inbound.address.chat_type is ChatType.DM
-        addressed = is_dm or to_us or bool(quote and quote.ours)
+        quote = None
+        if data.quote is not None:
+            quote = self._quote(data.quote, is_own=not inbound.press_id)
+        is_private = inbound.address.chat_type is ChatType.DM
+        is_reply_to_us = quote is not None and quote.ours
+        addressed = is_private or is_named or is_reply_to_us
         return replace(inbound, text=text, attachments=files, quote=quote, addressed=addressed)
 
     def _quote(self, quote: SignalQuote, *, is_own: bool) -> Quote:
-        """The owner of a linked account and the agent write as the same user, so what the agent
-        wrote is known only by its timestamp."""
-        ours = quote.author_number == self.account and not (is_own and quote.id not in self._sent)
-        text = content.quoted(quote.text or "", map(_attachment, quote.attachments or ()))
+        """The message that another one replies to. The owner of a linked account and the agent
+        write as the same user, so if the owner replies (`is_own`), only the timestamp says whether
+        the agent wrote it."""
+        is_ours = quote.author_number == self.account
+        if is_own and quote.id not in self._sent:
+            is_ours = False
         author = self._names.get(quote.author_uuid) or quote.author_number or ""
         first = self._first.get((quote.author_uuid or "", quote.id), quote.id)
-        message_id = self._sent.get(quote.id) or str(first)
-        return Quote(author="" if ours else author, text=text, ours=ours, message_id=message_id)
+        return Quote(
+            author="" if is_ours else author,
+            text=content.quoted(quote.text or "", map(_attachment, quote.attachments or ())),
+            ours=is_ours,
+            message_id=self._sent.get(quote.id) or str(first),
+        )
 
 
 def _words(data: SignalMessage, account: str) -> tuple[str, bool]:
     """The text as typed, without the bot's name at its start, and whether it names the bot."""
     text = data.message or ""
-    to_us = False
+    is_named = False
     for mention in sorted(data.mentions or (), key=lambda it: -it.start):
         before, _ = content.marked(text, 0, mention.start)
         place, rest = content.marked(text, mention.start, mention.length)
-        if place:
-            is_ours = mention.number == account
-            other = content.mention(mention.name or mention.number or "unknown")
-            name = f"{NAME} " if is_ours else other
-            text = f"{before}{name}{rest}"
-            to_us = to_us or is_ours
-    if named := _NAMED.match(text):
-        text = content.without_name(text[named.end() :], text)
-        to_us = True
-    return "\n".join(filter(None, (text, *_other(data)))), to_us
+        if not place:
+            continue
+        if mention.number == account:
+            name = f"{NAME} "
+            is_named = True
+        else:
+            name = content.mention(mention.name or mention.number or "unknown")
+        text = f"{before}{name}{rest}"
+    start = _NAMED.match(text)
+    if start is not None:
+        text = content.without_name(text[start.end() :], text)
+        is_named = True
+    return "\n".join(filter(None, (text, *_other(data)))), is_named
 
 
 def _other(data: SignalMessage) -> list[str]:
-    """What is no text, in words."""
-    found = ["[A sticker]"] if data.sticker is not None else []
+    """Content that is no text, in words."""
+    found: list[str] = []
+    if data.sticker is not None:
+        found.append("[A sticker]")
     for contact in data.contacts or ():
-        name = contact.name or SignalItem()
+        item = contact.name or SignalItem()
+        name = f"{item.given or ''} {item.family or ''}".strip()
         phone = next((it.value for it in contact.phone or () if it.value), "")
-        found.append(content.contact(f"{name.given or ''} {name.family or ''}".strip(), phone))
-    if (poll := data.poll_create) is not None:
-        found.append(content.poll(poll.question, poll.options))
+        found.append(content.contact(name, phone))
+    if data.poll_create is not None:
+        found.append(content.poll(data.poll_create.question, data.poll_create.options))
     return found
 
 
 def _attachment(file: SignalItem) -> Attachment:
     media_type = file.content_type or ""
-    name = file.filename or ""
-    size = file.size or 0
     kind = _KINDS.get(media_type.partition("/")[0], FileKind.DOCUMENT)
-    return content.attachment(kind, file.id or "", name=name, media_type=media_type, size=size)
+    return content.attachment(
+        kind,
+        file.id or "",
+        name=file.filename or "",
+        media_type=media_type,
+        size=file.size or 0,
+    )
