@@ -1,10 +1,10 @@
 """Convert the agent's Markdown to a platform's markup, split into parts that each fit one message.
 
-`parts` is what the gateway calls, and `pieces`, which makes files of long code. `parser` turns the
-text into `blocks`, `renderer` turns the blocks into atoms of a dialect of `dialects`, and
-`splitter` packs the atoms into parts. An atom knows the frames around it (a quote, a list item, a
-code fence, bold), so each part can close them at its end, and the next part can reopen them.
-`growing` shortens text that is still being written.
+The gateway calls `parts`, or `pieces`, which makes files of long code. `parser` turns the text into
+`blocks`, `renderer` turns the blocks into atoms of a dialect of `dialects`, and `splitter` packs
+the atoms into parts. An atom knows the frames around it (a quote, a list item, a code fence, bold),
+so each part can close them at its end, and the next part can reopen them. `growing` shortens text
+that is still being written.
 """
 
 from __future__ import annotations

@@ -184,6 +184,12 @@ def _html_fence(language: str) -> Wrap:
     return Wrap(f'<pre><code class="language-{language}">', "</code></pre>")
 
 
+def _html_numbered(start: int) -> Wrap:
+    if start == 1:
+        return _tag("ol")
+    return _tag("ol", f' start="{start}"')
+
+
 def _html_link(href: str) -> Wrap:
     return _tag("a", f' href="{attribute(href)}"')
 
@@ -293,7 +299,7 @@ _DIALECTS = {
         tags=Tags(
             paragraph=_tag("p"),
             bulleted=_tag("ul"),
-            numbered=lambda start: _tag("ol", f' start="{start}"' if start != 1 else ""),
+            numbered=_html_numbered,
             item=_tag("li"),
         ),
     ),

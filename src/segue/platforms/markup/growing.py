@@ -1,5 +1,5 @@
 """Markdown that is still being written: its beginning and its end, short enough to be rendered
-again and again. Adding text costs the same however long the text is."""
+often. Adding a piece costs the same however long the text is."""
 
 from __future__ import annotations
 
@@ -71,7 +71,9 @@ def _cut(text: str, least: int) -> _Cut:
     otherwise the first line, otherwise `least`."""
     latest = (least + len(text)) // 2
     in_line: _Cut | None = None
-    fence = opening = before = ""
+    fence = ""
+    opening = ""
+    before = ""
     at = 0
     for line in text.splitlines(keepends=True):
         is_blank = not line.strip()
@@ -85,7 +87,8 @@ def _cut(text: str, least: int) -> _Cut:
         if fence:
             closing = bare.strip("\t >")
             if closing.startswith(fence) and not closing.strip(fence[0]):
-                fence = opening = ""
+                fence = ""
+                opening = ""
         elif marks := _FENCE.match(bare):
             fence = marks["fence"]
             opening = line
@@ -95,4 +98,5 @@ def _cut(text: str, least: int) -> _Cut:
             opening = before + line
         before = line
         at += len(line)
-    return in_line or _Cut(least, opening if fence else "")
+    unclosed = opening if fence else ""
+    return in_line or _Cut(least, unclosed)

@@ -52,9 +52,8 @@ def read(text: str) -> tuple[Block, ...]:
     source = clean(text)
     lines = source.split("\n")
     tokens = _parser().parse(source)
-    return tuple(
-        block for group in _children(tokens) for block in (_top(group, lines),) if block is not None
-    )
+    blocks = [_top(group, lines) for group in _children(tokens)]
+    return tuple(block for block in blocks if block is not None)
 
 
 def as_written(text: str) -> tuple[Block, ...]:
@@ -66,8 +65,12 @@ def code_blocks(source: str) -> Iterator[tuple[int, int, Code]]:
     """The fenced code of a clean text, but not that in lists and quotes. Each with its first line
     and the line after it."""
     for group in _children(_parser().parse(source)):
-        if group[0].type == "fence" and group[0].map and (code := _code(group[0])):
-            begin, end = group[0].map
+        fence = group[0]
+        if fence.type != "fence" or fence.map is None:
+            continue
+        code = _code(fence)
+        if code is not None:
+            begin, end = fence.map
             yield begin, end, code
 
 
@@ -78,18 +81,22 @@ def _parser() -> MarkdownIt:
 
 def clean(text: str) -> str:
     """Remove lone surrogates and control characters."""
-    text = whole(text) if _HALF.search(text) else text
-    return _CONTROL.sub("", _SPACE.sub(" ", _NEWLINE.sub("\n", text)))
+    if _HALF.search(text):
+        text = whole(text)
+    text = _NEWLINE.sub("\n", text)
+    text = _SPACE.sub(" ", text)
+    return _CONTROL.sub("", text)
 
 
 def _children(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
     """The tokens of each block in turn."""
-    start = depth = 0
-    for i, token in enumerate(tokens):
+    start = 0
+    depth = 0
+    for end, token in enumerate(tokens, start=1):
         depth += token.nesting
         if depth == 0:
-            yield tokens[start : i + 1]
-            start = i + 1
+            yield tokens[start:end]
+            start = end
 
 
 def _top(group: Sequence[Token], lines: Sequence[str]) -> Block | None:
@@ -105,30 +112,32 @@ def _blocks(tokens: Sequence[Token]) -> tuple[Block, ...]:
 
 
 def _block(group: Sequence[Token]) -> Block | None:
-    """None for an empty block."""
+    """The block of these tokens. None if it is empty."""
     head = group[0]
     inner = group[1:-1]
     match head.type:
         case "paragraph_open":
-            return Paragraph(lines) if (lines := _lines(inner)) else None
+            lines = _lines(inner)
+            return Paragraph(lines) if lines else None
         case "heading_open":
-            return Heading(int(head.tag[1:]), lines) if (lines := _lines(inner)) else None
+            lines = _lines(inner)
+            return Heading(int(head.tag[1:]), lines) if lines else None
         case "fence" | "code_block":
             return _code(head)
         case "blockquote_open":
             blocks = _blocks(inner)
             return QuoteBlock(blocks) if blocks else None
         case "bullet_list_open":
-            return Listing(tuple(_item(item[1:-1]) for item in _children(inner)), None)
+            return Listing(_items(inner), None)
         case "ordered_list_open":
-            start = int(head.attrs.get("start", 1))
-            return Listing(tuple(_item(item[1:-1]) for item in _children(inner)), start)
+            return Listing(_items(inner), int(head.attrs.get("start", 1)))
         case "table_open":
             return _table(inner)
         case "hr":
             return Rule()
         case _:
-            return Paragraph(((Span(head.content),),)) if head.content.strip() else None
+            line = (Span(head.content),)
+            return Paragraph((line,)) if head.content.strip() else None
 
 
 def _lines(inner: Sequence[Token]) -> tuple[Line, ...]:
@@ -137,7 +146,9 @@ def _lines(inner: Sequence[Token]) -> tuple[Line, ...]:
     for token in inner:
         lines += lines_of(token.children or ())
     filled = [n for n, line in enumerate(lines) if line]
-    return tuple(lines[filled[0] : filled[-1] + 1]) if filled else ()
+    if not filled:
+        return ()
+    return tuple(lines[filled[0] : filled[-1] + 1])
 
 
 def _plain_lines(text: str) -> Iterator[Line]:
@@ -148,8 +159,14 @@ def _plain_lines(text: str) -> Iterator[Line]:
 
 def _code(token: Token) -> Code | None:
     text = token.content.strip("\n").rstrip()
+    if not text:
+        return None
     language = _LANGUAGE.match(token.info.strip())
-    return Code(text, language[0] if language else "") if text else None
+    return Code(text) if language is None else Code(text, language[0])
+
+
+def _items(inner: Sequence[Token]) -> tuple[ListItem, ...]:
+    return tuple(_item(item[1:-1]) for item in _children(inner))
 
 
 def _item(tokens: Sequence[Token]) -> ListItem:
@@ -166,13 +183,15 @@ def _item(tokens: Sequence[Token]) -> ListItem:
 
 
 def _table(inner: Sequence[Token]) -> Table:
-    cells = [
-        list(_children(row[1:-1])) for part in _children(inner) for row in _children(part[1:-1])
-    ]
-    return Table(
-        tuple(tuple(text_of(_lines(cell[1:-1])) for cell in row) for row in cells),
-        tuple("right" in str(cell[0].attrs.get("style", "")) for cell in cells[0]),
-    )
+    rows: list[list[Sequence[Token]]] = []
+    for part in _children(inner):  # the head and the body
+        rows += [list(_children(row[1:-1])) for row in _children(part[1:-1])]
+    right = tuple("right" in str(cell[0].attrs.get("style", "")) for cell in rows[0])
+    return Table(tuple(map(_texts, rows)), right)
+
+
+def _texts(row: Iterable[Sequence[Token]]) -> tuple[str, ...]:
+    return tuple(text_of(_lines(cell[1:-1])) for cell in row)
 
 
 # Spans
@@ -191,9 +210,8 @@ def text_of(lines: Iterable[Line]) -> str:
         for n, span in enumerate(line):
             written.append(span.text)
             after = line[n + 1].marks if n + 1 < len(line) else ()
-            written += [
-                written_out(mark.href) for mark in span.marks if mark.href and mark not in after
-            ]
+            ended = [mark for mark in span.marks if mark.href and mark not in after]
+            written += [written_out(mark.href) for mark in ended]
         written.append(" ")
     return _SPACES.sub(" ", "".join(written)).strip()
 
@@ -281,11 +299,12 @@ class _SpanReader:
         label = "".join(span.text for span in line[start:]).strip()
         if label and _OPENS.match(mark.href) and not _ADDRESS.search(label):
             return
-        line[start:] = [
-            Span(span.text, tuple(one for one in span.marks if one is not mark))
-            for span in line[start:]
-        ]
+        line[start:] = [_unmarked(span, mark) for span in line[start:]]
         if not label:
             self._add(mark.href)
         elif unquote(mark.href) not in ("", unquote(label)):
             self._add(written_out(mark.href))
+
+
+def _unmarked(span: Span, mark: Mark) -> Span:
+    return Span(span.text, tuple(one for one in span.marks if one is not mark))

@@ -82,10 +82,12 @@ class _Writer:
     def blocks(self, blocks: Sequence[Block], place: _Place, *, close: bool = False) -> None:
         """Separate blocks with a blank line. In a list item (`close`), only paragraphs get one."""
         for n, block in enumerate(blocks):
-            after_heading = n and isinstance(blocks[n - 1], Heading)
-            near = close and not isinstance(block, Paragraph)
-            if n:
-                self._apart(1 if near else 2, Rank.WORD if after_heading else _rank(place.depth))
+            if n > 0:
+                is_near = close and not isinstance(block, Paragraph)
+                newlines = 1 if is_near else 2
+                after_heading = isinstance(blocks[n - 1], Heading)
+                rank = Rank.WORD if after_heading else _rank(place.depth)
+                self._apart(newlines, rank)
             self._block(block, place)
 
     def _block(self, block: Block, place: _Place) -> None:
@@ -131,18 +133,22 @@ class _Writer:
     def _code(self, code: Code, place: _Place) -> None:
         outer = place.frame if self._marks.tags else place.bare
         frame = self._fenced(outer, code.language)
-        fenced = frame is not outer
-        escape = self._marks.escape_code if fenced else self._marks.escape
+        is_fenced = frame is not outer
+        escape = self._marks.escape_code if is_fenced else self._marks.escape
+        newline = "\n" if is_fenced else self._marks.newline
         for n, line in enumerate(code.text.split("\n")):
-            if n:
-                self._apart(1, Rank.LINE, newline="\n" if fenced else None)
+            if n > 0:
+                self._apart(1, Rank.LINE, newline=newline)
             self._add(frame, frame, self._marks.still_code(line), escape, exact=True)
 
     def _fenced(self, outer: Frame, language: str) -> Frame:
         """The frame of a code fence. Without room, drop the language, then the fence."""
+        make_fence = self._marks.fence
+        if make_fence is None:
+            return outer
         newline = f"\n{outer.text_line}"
-        for named in (language, "") if self._marks.fence else ():
-            fence = self._marks.fence(named) if self._marks.fence else NOTHING
+        for named in (language, ""):
+            fence = make_fence(named)
             wrap = Wrap(fence.open.replace("\n", newline), fence.close.replace("\n", newline))
             frame = self._nest.enter(outer, object(), wrap, NOTHING)
             if frame is not outer:
@@ -180,12 +186,13 @@ class _Writer:
     def _signed(self, number: int | None, listed: Frame, place: _Place) -> Frame:
         """The frame of an item whose bullet has been written."""
         plain = _item_wrap(_PLAIN, number, place.lists)
-        text = self._marks.tags.item if self._marks.tags else None
-        text = text or _item_wrap(self._marks, number, place.lists)
         key = object()
+        frame = listed
+        tags = self._marks.tags
+        text = _item_wrap(self._marks, number, place.lists) if tags is None else tags.item
         # Where lists are elements, an item cannot exist without its list.
-        fits = not self._marks.tags or listed is not place.frame
-        frame = self._nest.enter(listed, key, text, plain) if fits else listed
+        if tags is None or listed is not place.frame:
+            frame = self._nest.enter(listed, key, text, plain)
         if frame is listed:
             self._add(place.frame, place.frame, plain.open, self._marks.escape, exact=True)
             return place.frame
@@ -206,7 +213,8 @@ class _Writer:
         in_word = _within_words(line, parted=self._marks.parted)
         frames: dict[Mark, Frame] = {}
         for n, span in enumerate(line):
-            outer = frame = base
+            outer = base
+            frame = base
             for mark in span.marks:
                 outer = frame
                 if mark not in frames:
@@ -225,15 +233,18 @@ class _Writer:
             plain = Wrap("", written_out(mark.href))
             return self._nest.enter(outer, mark, self._marks.link(mark.href), plain)
         if mark.kind is MarkKind.CODE:
-            linked = any(one.kind is MarkKind.LINK for one in span.marks)
-            possible = self._marks.code_in_link or not linked
-            wrap = self._marks.span_code(span.text) if possible else None
+            is_linked = any(one.kind is MarkKind.LINK for one in span.marks)
+            is_possible = self._marks.code_in_link or not is_linked
+            wrap = self._marks.span_code(span.text) if is_possible else None
         else:
             styles = self._marks.styles
-            broken = self._marks.styles_in_word
-            wrap = (styles if broken is None or mark not in in_word else broken).get(mark.kind)
+            if mark in in_word and self._marks.styles_in_word is not None:
+                styles = self._marks.styles_in_word
+            wrap = styles.get(mark.kind)
+        if wrap is None:
+            return outer
         # A new key per line, so that a mark that spans several lines is closed in each.
-        return self._nest.enter(outer, object(), wrap, NOTHING) if wrap else outer
+        return self._nest.enter(outer, object(), wrap, NOTHING)
 
     def _span(self, span: Span, base: Frame, frame: Frame, *, as_code: bool) -> None:
         marks = self._marks
@@ -261,7 +272,10 @@ class _Writer:
         linked: bool = False,
     ) -> None:
         """Append an atom. `base` is the frame of the line, `frame` the frame of the text in it."""
-        text_gap, plain_gap = self._gap(base) if self.atoms and self._newlines else ("", "")
+        text_gap = ""
+        plain_gap = ""
+        if self.atoms and self._newlines:
+            text_gap, plain_gap = self._gap(base)
         rank = Rank.WORD if self._rank == Rank.INSIDE and raw[:1].isspace() else self._rank
         self.atoms.append(Atom(frame, rank, raw, escape, text_gap, plain_gap, exact, linked))
         self._base = base
@@ -322,10 +336,10 @@ def laid_out(table: Table, *, in_code: bool) -> tuple[Block, ...]:
 
 
 def _row(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
-    padded = (
-        f"{' ' * (width - _width(cell))}{cell}" if at_right else cell + " " * (width - _width(cell))
-        for cell, width, at_right in zip(cells, widths, right, strict=True)
-    )
+    padded: list[str] = []
+    for cell, width, at_right in zip(cells, widths, right, strict=True):
+        blanks = " " * (width - _width(cell))
+        padded.append(blanks + cell if at_right else cell + blanks)
     return "  ".join(padded).rstrip()
 
 
@@ -333,11 +347,14 @@ def _record(names: Sequence[str], values: Sequence[str]) -> Paragraph:
     """`Name: value` on a line each; empty values are left out."""
     if values is names:
         return Paragraph(tuple((Span(name),) for name in names if name))
-    return Paragraph(tuple(_entry(*pair) for pair in zip(names, values, strict=True) if pair[1]))
+    pairs = zip(names, values, strict=True)
+    return Paragraph(tuple(_entry(name, value) for name, value in pairs if value))
 
 
 def _entry(name: str, value: str) -> Line:
-    return (Span(f"{name}:", (Mark(MarkKind.BOLD),)), Span(f" {value}")) if name else (Span(value),)
+    if not name:
+        return (Span(value),)
+    return (Span(f"{name}:", (Mark(MarkKind.BOLD),)), Span(f" {value}"))
 
 
 def _width(text: str) -> int:

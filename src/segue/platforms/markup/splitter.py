@@ -34,8 +34,10 @@ def chop(text: str, room: int, most: int, measure: Ruler) -> Iterator[str]:
     not real text."""
     piece = ""
     used = 0
-    for cluster in text if text.isascii() else _clusters(text):
-        for whole in (cluster,) if (length := measure(cluster)) <= most else cluster:
+    clusters = text if text.isascii() else _clusters(text)
+    for cluster in clusters:
+        is_too_large = measure(cluster) > most
+        for whole in cluster if is_too_large else (cluster,):
             length = measure(whole)
             if piece and used + length > room:
                 yield piece
@@ -214,7 +216,7 @@ class _Fill(NamedTuple):
 
 def split(atoms: Iterable[Atom], limit: int, last: int, measure: Ruler) -> list[Part]:
     """Return the parts, each with at most `limit` units, and the last one with at most `last`."""
-    rows = [row for taken in _rows(atoms, limit, measure) if _is_visible(row := _trimmed(taken))]
+    rows = _visible(_rows(atoms, limit, measure))
     if rows and _size(rows[-1], measure) > last:
         rows += _shortened(rows.pop(), limit, last, measure)
     return [_part(row) for row in rows]
@@ -234,14 +236,14 @@ def _rows(atoms: Iterable[Atom], limit: int, measure: Ruler) -> Iterator[list[At
 def _shortened(row: list[Atom], limit: int, last: int, measure: Ruler) -> list[list[Atom]]:
     """Divide the atoms of the last part, so that its end has at most `last` units. What comes
     before the end is one part, if it still fits."""
-    pieces = [*_rows(row, last, measure)]
+    pieces = list(_rows(row, last, measure))
     while len(pieces) > 1 and not _is_visible(_trimmed(pieces[-1])):
         pieces.pop()
     end = pieces.pop()
-    before = [*chain.from_iterable(pieces)]
+    before = list(chain.from_iterable(pieces))
     if _size(before, measure) <= limit:
         pieces = [before]
-    return [row for piece in (*pieces, end) if _is_visible(row := _trimmed(piece))]
+    return _visible([*pieces, end])
 
 
 def _take(ahead: list[Atom], limit: int, measure: Ruler) -> list[Atom]:
@@ -325,7 +327,9 @@ def _words(atom: Atom, limit: int) -> list[Atom]:
         ended = _SENTENCE_END.search(word[0])
         if ended or end - start > limit // _GROUPS or end == len(atom.raw):
             groups.append((atom.raw[start:end], rank))
-            rank = Rank.INSIDE if atom.linked else Rank.SENTENCE if ended else Rank.WORD
+            rank = Rank.SENTENCE if ended else Rank.WORD
+            if atom.linked:
+                rank = Rank.INSIDE
             start = end
     return _divided(atom, groups)
 
@@ -340,13 +344,12 @@ def _pieces(atom: Atom, limit: int, measure: Ruler) -> list[Atom]:
 def _divided(atom: Atom, pieces: Iterable[tuple[str, int]]) -> list[Atom]:
     """Divide an atom into adjacent ones. Only the first keeps the gap before it."""
     (raw, rank), *more = list(pieces) or [(atom.raw, atom.rank)]
-    return [
-        atom._replace(raw=raw, rank=rank, word=True),
-        *(
+    divided = [atom._replace(raw=raw, rank=rank, word=True)]
+    for raw, rank in more:
+        divided.append(
             Atom(atom.frame, rank, raw, atom.escape, "", "", atom.exact, atom.linked, word=True)
-            for raw, rank in more
-        ),
-    ]
+        )
+    return divided
 
 
 # Writing
@@ -368,6 +371,12 @@ def _size(row: Sequence[Atom], measure: Ruler) -> int:
     return max(measure(part.text), measure(part.plain))
 
 
+def _visible(rows: Iterable[list[Atom]]) -> list[list[Atom]]:
+    """The rows that show something, without whitespace at their ends."""
+    trimmed = [_trimmed(row) for row in rows]
+    return [row for row in trimmed if _is_visible(row)]
+
+
 def _is_visible(row: Sequence[Atom]) -> bool:
     """Whether the part shows anything. One of combining marks only does not: they belong to the
     letter before it."""
@@ -376,7 +385,8 @@ def _is_visible(row: Sequence[Atom]) -> bool:
 
 def _trimmed(row: list[Atom]) -> list[Atom]:
     """Strip whitespace at both ends: it is invisible, and undoes bold in some dialects."""
-    row = row[next((n for n, atom in enumerate(row) if not _is_blank(atom)), len(row)) :]
+    first = next((n for n, atom in enumerate(row) if not _is_blank(atom)), len(row))
+    row = row[first:]
     while row and _is_blank(row[-1]):
         row.pop()
     if row and not row[0].exact:
