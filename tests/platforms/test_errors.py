@@ -6,7 +6,7 @@ import pytest
 
 from segue.core.address import Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed
-from segue.platforms.errors import FailureRule, Failures, Lost, Refused, nonsense
+from segue.platforms.errors import NONSENSE, FailureRule, Failures, Lost, Refused
 
 FAILURES = Failures(
     Platform.SLACK,
@@ -20,7 +20,10 @@ FAILURES = Failures(
         FailureRule("wait a little", ("ratelimited",), retry=True),
         FailureRule(says=("broken for good",), retry=False),
     ],
-    known={KeyError: nonsense, ValueError: lambda error: Refused(403, str(error))},
+    known={
+        KeyError: lambda _: Lost(NONSENSE, arrived=True),
+        ValueError: lambda error: Refused(403, str(error)),
+    },
 )
 
 

@@ -140,15 +140,3 @@ def test_different_keys_have_different_short_keys():
     keys = {sending.short_key(*parts, length=25) for parts in (("a", "b"), ("ab",), ("a\ud800",))}
     assert len(keys) == 3
     assert {len(key) for key in keys} == {25}
-
-
-@pytest.mark.parametrize(
-    ("text", "label"),
-    [
-        ("Allow", "Allow"),
-        ("Allow in this session", "Allow in this…"),
-        ("Donaudampfschifffahrtsgesellschaft", "Donaudampfschifffah…"),
-    ],
-)
-def test_a_label_is_cut_between_words(text: str, label: str):
-    assert sending.label(text, 20) == label

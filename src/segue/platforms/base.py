@@ -58,7 +58,7 @@ class InboundKind(StrEnum):
     """Of the gateway itself, no adapter's: the sender was paired, and the chat became their home
     channel. It remains one if the bot can write there."""
     GAP = "gap"
-    """Not a message: what users wrote there in the time of `gap` was not read, and will not be."""
+    """Not a message: the messages from the time of `gap` were not read, and will not be."""
 
 
 class Gap(Struct, frozen=True):
@@ -69,7 +69,7 @@ class Gap(Struct, frozen=True):
 
 
 Wanted = Callable[[Sender, str], Awaitable[bool]]
-"""Whether the gateway has a use for what that sender wrote."""
+"""Whether the gateway wants a message of that sender with that text."""
 
 
 class Attachment(Struct, frozen=True):
@@ -128,14 +128,15 @@ class Inbound(Struct, frozen=True, kw_only=True):
     gap: Gap | None = None
     forgeable: bool = False
     """Whether the platform's server could have made it up: the chat is encrypted, and it is not.
-    The gateway does nothing of it."""
+    The gateway ignores it."""
 
     @property
     def has_short_ids(self) -> bool:
-        """Whether its ids can be ids. They are names in the store, and parts of calls."""
-        at = [self.address] if self.moved_to is None else [self.address, self.moved_to]
-        places = [it for place in at for it in (place.chat_id, place.thread_id or "")]
-        ids = (self.update_id, self.message_id, self.sender.user_id, *places)
+        """Whether no id is too long to be one. Ids are names in the store, and parts of calls."""
+        ids = [self.update_id, self.message_id, self.sender.user_id]
+        for at in (self.address, self.moved_to):
+            if at is not None:
+                ids += [at.chat_id, at.thread_id or ""]
         return all(len(it) <= ID_LENGTH for it in ids)
 
     @property
@@ -303,9 +304,9 @@ class Adapter(Protocol):
 
     @property
     def is_caught_up(self) -> bool:
-        """Whether everything that was written while the adapter was away has been yielded, as far
-        as the adapter can know. Until then a message may be followed by its edit, for which the
-        gateway waits a moment."""
+        """Whether all messages from the adapter's absence have been yielded, as far as the adapter
+        can know. Until then the gateway waits a moment before it answers a message, because an edit
+        may follow."""
         ...
 
     async def connect(self) -> None:
@@ -389,7 +390,7 @@ class Adapter(Protocol):
     async def invite(self, thread: Address, users: Sequence[str], *, key: str) -> None:
         """Add users to a thread, by their ids, where the platform shows it only to its members, or
         notifies only those. Where that takes a message, the same `key` sends one. They may have
-        left the thread since, so each handoff has a key of its own."""
+        left the thread since, so each handoff has another key."""
         ...
 
     def remember(
@@ -401,10 +402,10 @@ class Adapter(Protocol):
     ) -> None:
         """Take the id of the last update that was recorded in each chat, or "" if there is none,
         before `receive` begins, and when a gateway last received from the account. An adapter whose
-        platform does not keep updates for a bot that is away reads what was written since. It keeps
-        only what is `wanted`, and yields a GAP for what it does not read. Likewise, it asks its
-        platform about what a user names, such as the message that a reply answers, only if that
-        user's messages are wanted."""
+        platform does not keep updates for a bot that is away reads the messages since then. It
+        keeps only those that are `wanted`, and yields a GAP for the time that it does not read.
+        Likewise, it looks up what a user refers to, such as the message that a reply answers, only
+        if that user's messages are wanted."""
         ...
 
     async def offer(self, menu: Sequence[MenuEntry]) -> None:

@@ -1,5 +1,7 @@
-"""The connection of an adapter: its client while connected, why there is none, the pauses between
-attempts, and the checks of the setup, which have a client of their own."""
+"""The connection of an adapter: its client, the pauses between attempts, and checks of the setup.
+
+The checks use a separate client, so they work without a connection.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ from segue.platforms.errors import Failures, Refused
 from segue.system.backoff import Backoff
 
 STEADY_SECONDS = 30.0
-"""A connection that lasted this long was a success. What ends earlier counts as a failure, even if
-something arrived: a platform that greets and hangs up must not be called without pause."""
+"""A connection that lasted this long was a success. A shorter one counts as a failure, even if
+updates arrived: a platform that greets and hangs up must not be called without a pause."""
 _MAX_POLL_PAUSE = 10.0
 
 logger = logging.getLogger(__name__)
@@ -25,7 +27,7 @@ class Closable(Protocol):
     """A client: the platform's library, or an HttpClient."""
 
     async def close(self) -> None:
-        """Fail what is under way, and release all resources."""
+        """Cancel running calls, and release all resources."""
         ...
 
 
@@ -42,8 +44,8 @@ class Connection(Generic[C]):
         self._background: set[asyncio.Task[None]] = set()
 
     async def connect(self, make: Callable[[], C], greet: Callable[[C], Awaitable[None]]) -> None:
-        """Connect, or raise ConnectFailed. `greet` makes the first calls. A client that is open is
-        kept: messages may be on their way over it."""
+        """Connect, or raise ConnectFailed. `greet` makes the first calls. An open client is kept,
+        because messages may be on their way over it."""
         try:
             with self._failures.connecting():
                 await self._connect(make, greet)
@@ -73,7 +75,7 @@ class Connection(Generic[C]):
         self.client  # noqa: B018
 
     async def close(self) -> None:
-        """Close the client. What is under way fails with Lost. Idempotent."""
+        """Close the client. Running calls fail with Lost. Idempotent."""
         client = self._client
         self._client = None
         if client is not None:
@@ -82,7 +84,7 @@ class Connection(Generic[C]):
             await asyncio.wait(self._background)
 
     def in_background(self, call: Callable[[C], Awaitable[object]]) -> None:
-        """Make a call on which nothing depends. Its failure is logged."""
+        """Make a call without waiting for it. A failure is only logged."""
         task = asyncio.create_task(self._attempt(call))
         self._background.add(task)
         task.add_done_callback(self._background.discard)
@@ -95,8 +97,8 @@ class Connection(Generic[C]):
 
 
 class Reconnects:
-    """The pauses between the connections of one adapter. Whatever way they fail, there are only a
-    few a minute."""
+    """The pauses between the connections of one adapter. However they fail, there are only a few a
+    minute."""
 
     def __init__(
         self, backoff: Backoff | None = None, clock: Callable[[], float] | None = None
@@ -107,11 +109,11 @@ class Reconnects:
         self._since: float | None = None
 
     def begin(self) -> None:
-        """A connection is attempted now."""
+        """Note that a connection is attempted now."""
         self._since = self._clock()
 
     async def wait(self, failure: Exception | None) -> None:
-        """Wait before the next attempt. After SetupNeeded that is for ever: the caller is cancelled
+        """Wait before the next attempt. After SetupNeeded, wait for ever: the caller is cancelled
         when the settings change."""
         if isinstance(failure, SetupNeeded):
             await asyncio.get_running_loop().create_future()
@@ -129,19 +131,20 @@ class Reconnects:
 
 
 class PollPace:
-    """Pauses between polls that return at once with nothing, although the server was asked to wait
-    for something: without them, a broken server would be asked hundreds of times a second."""
+    """Pauses between polls that return at once without updates, although the server was asked to
+    wait for them. Without pauses, a broken server would be called hundreds of times a second."""
 
     def __init__(self) -> None:
         self._backoff = Backoff(most=_MAX_POLL_PAUSE)
         self._since = 0.0
 
     def begin(self) -> None:
-        """A poll begins now."""
+        """Note that a poll begins now."""
         self._since = _loop_time()
 
     async def end(self, seconds: float, *, is_empty: bool) -> None:
-        """The poll has returned. The server was asked to wait for `seconds`."""
+        """Note that the poll has returned, and pause if it must not be repeated at once. The server
+        was asked to wait for `seconds`."""
         if is_empty and _loop_time() - self._since < seconds / 2:
             await asyncio.sleep(self._backoff.next())
         else:
@@ -166,8 +169,8 @@ async def examine(
     failures: Failures,
     no_account: Finding,
 ) -> list[Finding]:
-    """Run the checks with a client of their own, until one of its calls fails. `no_account` is for
-    an account that the platform does not accept."""
+    """Run the checks with a new client, until one of its calls fails. `no_account` is the finding
+    for an account that the platform does not accept."""
     found: list[Finding] = []
     try:
         client = make()
@@ -178,11 +181,13 @@ async def examine(
             found.append(finding)  # noqa: PERF401 - those before a failure count
     except failures.all as error:
         failure = failures.read(error)
-        platform = failures.platform
-        denied = isinstance(failure, Refused) and failure.status in (401, 404)
-        text = f"{platform.title()} cannot be asked: {failure.reason}."
-        fix = f"Check the network, and platforms.{platform}.url if you have set it."
-        found.append(no_account if denied else Finding(False, text, fix, vital=True))
+        if isinstance(failure, Refused) and failure.status in (401, 404):
+            found.append(no_account)
+        else:
+            platform = failures.platform
+            text = f"{platform.title()} cannot be asked: {failure.reason}."
+            fix = f"Check the network, and platforms.{platform}.url if you have set it."
+            found.append(Finding(False, text, fix, vital=True))
     finally:
         await client.close()
     return found

@@ -1,4 +1,4 @@
-"""Inbound content that is not text, in words for the agent, and names for nameless files.
+"""Describe inbound content that is not text in words for the agent, and name nameless files.
 
 Others may have written the names in it, so each is put on one line.
 """
@@ -41,7 +41,8 @@ def attachment(
     default_name, default_type = kind.value
     if not name and media_type not in ("", default_type):
         suffix = _types().guess_extension(media_type, strict=False)
-        default_name = default_name.partition(".")[0] + suffix if suffix else default_name
+        if suffix:
+            default_name = default_name.partition(".")[0] + suffix
     return Attachment(file_id, name or default_name, media_type or default_type, size)
 
 
@@ -64,7 +65,8 @@ def place(latitude: float, longitude: float, *names: str) -> str:
 
 
 def contact(name: str, *phones: str) -> str:
-    return f"[A contact: {', '.join(filter(None, map(one_line, (name, *phones))))}]"
+    lines = filter(None, map(one_line, (name, *phones)))
+    return f"[A contact: {', '.join(lines)}]"
 
 
 def poll(question: str, options: Iterable[str]) -> str:
@@ -72,8 +74,8 @@ def poll(question: str, options: Iterable[str]) -> str:
 
 
 def checklist(title: str, tasks: Iterable[tuple[str, bool]]) -> str:
-    """`tasks`: each with whether it is done."""
-    lines = (f"[{'x' if done else ' '}] {text}" for text, done in tasks)
+    """A checklist. Each of `tasks` has its text, and whether it is done."""
+    lines = [f"[x] {text}" if done else f"[ ] {text}" for text, done in tasks]
     return f"[A checklist: {_listed(title, lines)}]"
 
 
@@ -92,7 +94,8 @@ def reaction(emoji: str) -> str:
 
 def quoted(text: str, files: Iterable[Attachment]) -> str:
     """The content of a message that another one replies to."""
-    return "\n".join(filter(None, (*(f"[{file.name}]" for file in files), text)))
+    names = [f"[{file.name}]" for file in files]
+    return "\n".join(filter(None, [*names, text]))
 
 
 def _listed(title: str, lines: Iterable[str]) -> str:
@@ -103,11 +106,13 @@ def _listed(title: str, lines: Iterable[str]) -> str:
 
 
 def marked(text: str, offset: int, length: int) -> tuple[str, str]:
-    """A part of `text`, such as a mention, and the rest after it. Both counted in UTF-16 units."""
+    """A part of `text`, such as a mention, and the text after it. `offset` and `length` count
+    UTF-16 units."""
     units = text.encode("utf-16-le", "surrogatepass")
     start = 2 * offset
     end = 2 * (offset + length)
-    part, rest = (it.decode("utf-16-le", "replace") for it in (units[start:end], units[end:]))
+    part = units[start:end].decode("utf-16-le", "replace")
+    rest = units[end:].decode("utf-16-le", "replace")
     return part, rest
 
 
@@ -121,15 +126,6 @@ def without_name(rest: str, text: str) -> str:
     """`rest`, which follows the bot's name at the start of `text`. A message of only the name keeps
     it as its text."""
     return rest.lstrip(_AFTER_A_NAME) or text
-
-
-def called(text: str, names: Iterable[str]) -> tuple[str, bool]:
-    """The text without the name of the bot at its start, and whether one of `names` was there."""
-    for name in filter(None, names):
-        rest = text[len(name) :]
-        if text[: len(name)].lower() == name.lower() and not rest[:1].isalnum():
-            return without_name(rest, text), True
-    return text, False
 
 
 def members(chat_name: str, count: int | None = None) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -22,7 +22,6 @@ UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
 """What msgspec raises for a malformed document. Deep nesting is a RecursionError."""
 
 T = TypeVar("T")
-S = TypeVar("S", bound=Struct)
 
 
 class Refused(Exception):
@@ -38,9 +37,9 @@ class Refused(Exception):
         ends_early: bool = False,
         moved_to: object = None,
     ) -> None:
-        """`code`: the platform's name for the error, if it has one. `after`: seconds to wait, and
-        `ends_early` if the user can end that wait. `moved_to`: the new id of the chat, if that is
-        why."""
+        """`code` is the platform's name for the error, if it has one. `after` is how many seconds
+        to wait, and `ends_early` whether the user can end that wait. `moved_to` is the new id of
+        the chat, if the call was refused because it moved."""
         super().__init__(reason)
         self.status = status
         self.reason = reason
@@ -75,7 +74,7 @@ class Unusable(Lost):
 
 
 class FailureRule(Struct, frozen=True):
-    """What a refusal means."""
+    """The meaning of some refusals."""
 
     reason: str = ""
     """For the user, with what to do. Empty for the platform's own reason."""
@@ -91,9 +90,9 @@ class FailureRule(Struct, frozen=True):
     """Another attempt to connect is pointless until the user changes something: SetupNeeded."""
 
     def matches(self, refused: Refused) -> bool:
-        return (not self.status or refused.status in self.status) and (
-            not self.says or refused.says(*self.says)
-        )
+        if self.status and refused.status not in self.status:
+            return False
+        return not self.says or refused.says(*self.says)
 
 
 class Failures:
@@ -125,7 +124,7 @@ class Failures:
         self.unchanged = unchanged
         self._known = known or {}
         self.all: tuple[type[Exception], ...] = (Refused, Lost, *self._known)
-        """What a call can raise, for `except`."""
+        """The errors that a call can raise, for `except`."""
 
     @contextlib.contextmanager
     def connecting(self) -> Generator[None]:
@@ -149,10 +148,11 @@ class Failures:
             raise self._undelivered(self.read(error)) from error
 
     def read(self, error: Exception) -> Refused | Lost:
-        """What an exception of `all` means."""
+        """Translate an exception of `all` to Refused or Lost."""
         if isinstance(error, Refused | Lost):
             return error
-        return next(read for kind, read in self._known.items() if isinstance(error, kind))(error)
+        readers = [read for kind, read in self._known.items() if isinstance(error, kind)]
+        return readers[0](error)
 
     def reason(self, refused: Refused) -> str:
         """Why the platform did not deliver a message, for the user."""
@@ -175,13 +175,16 @@ class Failures:
                 platform=self.platform, reason=found.reason, retry=True, arrived=found.arrived
             )
         rule = _rule(found, self._delivering)
-        reason = self.reason(found)
+        reason = rule.reason or found.reason
         if rule.account:
             return self.unreachable(reason)
+        retry = rule.retry
+        if retry is None:
+            retry = found.arrived or found.status == 429
         return DeliveryFailed(
             platform=self.platform,
             reason=reason,
-            retry=(found.arrived or found.status == 429) if rule.retry is None else rule.retry,
+            retry=retry,
             after=found.after,
             arrived=found.arrived,
             ends_early=found.ends_early,
@@ -190,17 +193,13 @@ class Failures:
 
 @contextlib.contextmanager
 def tolerating_absence() -> Generator[None]:
-    """Suppress the refusal of a call about what does not exist, or is not for the bot."""
+    """Suppress the refusal of a call about something that does not exist, or that the bot may not
+    see."""
     try:
         yield
     except Refused as refused:
         if refused.status not in (400, 403, 404):
             raise
-
-
-def nonsense(_: Exception) -> Lost:
-    """What a library's exception for an unexpected answer means."""
-    return Lost(NONSENSE, arrived=True)
 
 
 def parsed(raw: bytes | memoryview | str, kind: type[T]) -> T | None:
@@ -217,22 +216,6 @@ def converted(value: object, kind: type[T]) -> T | None:
         return msgspec.convert(value, kind)
     except UNREADABLE:
         return None
-
-
-def lenient(value: object, kind: type[S]) -> S:
-    """A value that was parsed from JSON as `kind`, whose fields all have defaults. A field that is
-    malformed counts as missing."""
-    given = converted(value, dict[str, Any]) or {}
-    good: dict[str, Any] = {}
-    for field in msgspec.structs.fields(kind):
-        if (part := given.get(field.encode_name)) is None:
-            continue
-        found = converted(part, field.type)
-        if found is None and isinstance(field.type, type) and issubclass(field.type, Struct):
-            found = lenient(part, field.type)
-        if found is not None:
-            good[field.name] = found
-    return kind(**good)
 
 
 def bad_adapter(platform: Platform, reason: str) -> PlatformError:

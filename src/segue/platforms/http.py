@@ -91,7 +91,8 @@ class HttpClient:
 
     async def request(self, method: str, url: str, **more: Any) -> bytes:
         """Return the body of the response. `more` is that of `exchange`."""
-        return (await self.exchange(method, url, **more)).body
+        response = await self.exchange(method, url, **more)
+        return response.body
 
     async def exchange(
         self,
@@ -128,14 +129,15 @@ class HttpClient:
         try:
             return await call
         except asyncio.CancelledError:
-            if (task := asyncio.current_task()) is None or task.cancelling():
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
                 raise
             raise Lost(_CLOSED, arrived=True) from None
 
     async def lines(self, url: str, *, seconds: float, limit: int) -> AsyncGenerator[bytes]:
-        """Yield the lines of a response that does not end, without those of more than `limit`
-        bytes, and first an empty one, when it begins. Raise Lost when it ends after all, or if
-        nothing comes for `seconds`."""
+        """Yield the lines of a response that does not end: an empty one when it begins, and then
+        each that has at most `limit` bytes. Raise Lost when the response ends, or if no byte comes
+        for `seconds`."""
         timeout = httpx2.Timeout(self.silence, read=seconds)
         extensions = {"timeout": timeout.as_dict()}
         request = httpx2.Request("GET", url, headers=self._headers, extensions=extensions)
@@ -164,19 +166,19 @@ class HttpClient:
         raise Lost("the connection was closed", arrived=False)
 
     async def _exchange(self, request: httpx2.Request, limit: int | None, *, cut: bool) -> Response:
-        more = None if limit is None else limit + 1
+        most = None if limit is None else limit + 1
         try:
             response = await self._send(request)
             try:
-                good = response.is_success
-                found = await http.read(response, more if good else _REFUSAL_BYTES)
+                is_good = response.is_success
+                found = await http.read(response, most if is_good else _REFUSAL_BYTES)
             finally:
                 await response.aclose()
         except httpx2.LocalProtocolError:  # its text contains the headers
             raise Lost("no connection can be made", arrived=False) from None
         except httpx2.HTTPError as error:
             raise _lost(error) from error
-        if not good:
+        if not is_good:
             refused = self._refusal(response.status_code, found)
             if refused.after is None:
                 refused.after = http.retry_after(response, datetime.now(UTC))
@@ -204,7 +206,7 @@ def encode(call: object) -> bytes:
 
 
 def decode(body: bytes | memoryview, kind: type[T]) -> T:
-    """Parse a JSON response. What others wrote in it can be nested deeply; that is left out."""
+    """Parse a JSON response. Content that is nested too deeply is left out: others wrote it."""
     try:
         return msgspec.json.decode(body, type=kind)
     except RecursionError:
@@ -214,7 +216,7 @@ def decode(body: bytes | memoryview, kind: type[T]) -> T:
 
 
 def _decode_shallow(body: bytes | memoryview, kind: type[T]) -> T:
-    """Parse a JSON response without what is nested deeply."""
+    """Parse a JSON response without its deeply nested content."""
     try:
         return msgspec.json.decode(_shallow(body), type=kind)
     except UNREADABLE as error:
@@ -222,8 +224,8 @@ def _decode_shallow(body: bytes | memoryview, kind: type[T]) -> T:
 
 
 def _shallow(payload: bytes | memoryview) -> bytes:
-    """The document with null in the place of what is nested too deeply for any use. One element
-    like that would make the whole document unreadable."""
+    """The document with null in place of content that is nested too deeply for any use. One such
+    element would make the whole document unreadable."""
     kept = bytearray()
     level = 0
     start = 0
@@ -268,7 +270,7 @@ _HIDDEN = _Hidden()
 
 
 def hide(secret: str, *loggers: str) -> None:
-    """Drop what a library logs if it contains the secret."""
+    """Drop the log records of these loggers that contain the secret."""
     if secret:
         _HIDDEN.secrets.add(secret)
     for name in loggers:

@@ -34,7 +34,11 @@ SPECS: Mapping[str, PlatformSpec] = {
 
 def fields() -> dict[str, tuple[PlatformSpec, Field]]:
     """Return the fields of all platforms by the names of their settings."""
-    return {spec.setting(field): (spec, field) for spec in SPECS.values() for field in spec.fields}
+    found: dict[str, tuple[PlatformSpec, Field]] = {}
+    for spec in SPECS.values():
+        for field in spec.fields:
+            found[spec.setting(field)] = (spec, field)
+    return found
 
 
 def listed() -> str:
@@ -46,7 +50,8 @@ def make(platform: Platform, settings: PlatformSettings) -> Adapter:
     """Create the adapter of `platform`, not yet connected.
 
     Raise PlatformError if that is impossible: LibraryMissing without the packages that it needs.
-    An adapter's function is called with the PlatformSettings, and may reject them with a UserError.
+    The adapter's function is called with the PlatformSettings, and may reject them with a
+    UserError.
     """
     spec = SPECS[platform]
     name = settings.adapter or spec.make

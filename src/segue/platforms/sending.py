@@ -1,18 +1,15 @@
-"""What adapters do before they send: check limits, arrange buttons, shorten names.
+"""Prepare messages: check limits, arrange buttons, shorten names, and follow chats that move.
 
 The checks raise Refused, so that they fail like a call that the platform rejects.
 """
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import re
-import textwrap
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
-from urllib.parse import quote
 
 from segue.core.address import Address
 from segue.core.text import is_empty, one_line
@@ -34,7 +31,6 @@ T = TypeVar("T")
 _ROW = 32
 """Buttons whose labels have at most this many characters in total fit side by side on a phone."""
 _FILE_NAME = 128
-_MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+")
 _UNTITLED = "Handoff"
 
 
@@ -58,15 +54,10 @@ def _check_length(part: Part, limit: int, unit: Unit) -> None:
 def rows(buttons: Sequence[Button], most: int = 1_000) -> list[list[Button]]:
     """Arrange buttons side by side if they are short, else below each other. At most `most` fit in
     a row, and as many rows below each other."""
-    short = sum(len(button.label) for button in buttons) <= _ROW
-    wide = most if short or len(buttons) > most else 1
-    return [list(buttons[at : at + wide]) for at in range(0, len(buttons), wide)][:most]
-
-
-def label(text: str, limit: int) -> str:
-    """A button's label that fits, cut between words if it has several."""
-    cut = textwrap.shorten(text, limit, placeholder="…")
-    return cut if len(cut) > 1 else title(text, limit)
+    is_short = sum(len(button.label) for button in buttons) <= _ROW
+    width = most if is_short or len(buttons) > most else 1
+    arranged = [list(buttons[at : at + width]) for at in range(0, len(buttons), width)]
+    return arranged[:most]
 
 
 def short_key(*parts: str, length: int) -> str:
@@ -99,15 +90,7 @@ def file_name(file: Upload) -> str:
     return one_line(file.name, _FILE_NAME) or "file"
 
 
-def data_uri(file: Upload) -> str:
-    """The file as a `data:` URI with its name."""
-    kind = file.media_type if _MEDIA_TYPE.fullmatch(file.media_type) else "application/octet-stream"
-    name = quote(file_name(file), safe="")
-    data = base64.b64encode(file.data).decode()
-    return f"data:{kind};filename={name};base64,{data}"
-
-
-# Places
+# Chats and threads
 
 
 def number(text: str, reason: str) -> int:
@@ -146,14 +129,15 @@ class Moves:
 async def check_thread(
     to: Address, sent_to: object, take_back: Callable[[], Awaitable[bool]], failures: Failures
 ) -> None:
-    """Fail if a message landed outside of its thread, which was deleted. It is taken back then."""
+    """If a message landed outside of its thread, because that was deleted, delete the message with
+    `take_back` and raise DeliveryFailed."""
     if to.thread_id is None or str(sent_to) == to.thread_id:
         return
     try:
-        gone = await take_back()
+        is_deleted = await take_back()
     except failures.all:
-        gone = False
-    raise failures.undelivered(failures.thread_gone, arrived=not gone)
+        is_deleted = False
+    raise failures.undelivered(failures.thread_gone, arrived=not is_deleted)
 
 
 # Names
@@ -172,5 +156,9 @@ def menu(
     entries: Iterable[MenuEntry], *, name: re.Pattern[str], help_length: int, most: int = 100
 ) -> list[MenuEntry]:
     """The commands that the platform accepts. One bad entry would make it reject the whole menu."""
-    named = ((entry.name.lower(), one_line(entry.help, help_length)) for entry in entries)
-    return [MenuEntry(n, text or n) for n, text in named if name.fullmatch(n)][:most]
+    accepted: list[MenuEntry] = []
+    for entry in entries:
+        command = entry.name.lower()
+        if name.fullmatch(command):
+            accepted.append(MenuEntry(command, one_line(entry.help, help_length) or command))
+    return accepted[:most]

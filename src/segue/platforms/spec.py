@@ -176,11 +176,13 @@ class PlatformSpec(Struct, frozen=True, kw_only=True):
     @property
     def asked(self) -> tuple[Field, ...]:
         """All fields that `segue setup` has options for."""
-        return (*self.fields, *(self.sign_in.fields if self.sign_in else ()))
+        if self.sign_in is None:
+            return self.fields
+        return self.fields + self.sign_in.fields
 
     def missing(self, values: Mapping[str, str]) -> list[Field]:
-        """Return the fields to ask a user for: those that are required, but instead of a value that
-        signing in gives, what that takes."""
+        """Return the fields to ask a user for: the required ones. If one is missing that signing in
+        gives, ask for the fields of signing in instead."""
         missing = [it for it in self.fields if it.required and not values.get(it.name)]
         if self.sign_in is None or not any(it.name == self.sign_in.gives for it in missing):
             return missing
@@ -254,9 +256,9 @@ class PlatformSettings(Struct, frozen=True, kw_only=True):
         ],
         Entries("FIELD"),
     ] = field(default_factory=dict[str, str | Secret])
-    """The fields that are set, by name. In the file they stand beside the others."""
+    """The fields that are set, by name. In the file they are in the same table as the others."""
     folder: Path = Path()
-    """A private folder for what the adapter has to keep. It may not exist."""
+    """A private folder for the adapter's files. It may not exist."""
 
     def value(self, name: str) -> str:
         """Return the value of a field, secret or not; empty if it is not set."""

@@ -1,5 +1,8 @@
-"""Requests that a platform sends to us. An adapter that is also a `Webhook` receives them at
-`/hooks/<platform>` of the gateway's HTTP server, as long as the gateway receives its updates."""
+"""Webhooks: requests that a platform sends to the gateway.
+
+An adapter that is also a `Webhook` receives them at `/hooks/<platform>` of the gateway's HTTP
+server, while the gateway receives its updates.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,6 @@ from typing import Protocol, runtime_checkable
 from msgspec import Struct
 
 from segue.core.address import Platform
-from segue.core.text import one_line
-from segue.platforms.errors import bad_adapter
-from segue.platforms.spec import PlatformSettings
 
 
 class WebhookRules(Struct, frozen=True, kw_only=True):
@@ -25,15 +25,6 @@ class WebhookRules(Struct, frozen=True, kw_only=True):
     """How long a handler may take."""
     port: int | None = None
     """A port of this machine for this webhook alone. None for the server that all share."""
-
-
-def own_port(settings: PlatformSettings) -> int | None:
-    """The port of a webhook that has one to itself, or raise PlatformError."""
-    port = settings.value("port")
-    if port and not (port.isdecimal() and 0 < int(port) < 2**16):
-        reason = f"platforms.{settings.platform}.port is {one_line(port)}, which is no port"
-        raise bad_adapter(settings.platform, reason)
-    return int(port) if port else None
 
 
 class WebhookRequest(Struct, frozen=True, kw_only=True):
