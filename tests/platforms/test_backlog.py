@@ -46,13 +46,13 @@ def _time_of(number: int) -> datetime:
 
 def test_only_chats_where_the_bot_talks_are_read():
     it = made()
-    it.heard(CHAT, "1")
+    it.note(CHAT, "1")
     assert it.newest() == []
-    it.speaks(CHAT, "2")
-    it.speaks(CHAT, "9")
+    it.follow(CHAT, "2")
+    it.follow(CHAT, "9")
     assert it.newest() == [(CHAT, 2)], "what came before the bot spoke again may be unread"
-    it.heard(CHAT, "4")
-    it.heard(CHAT, "3")
+    it.note(CHAT, "4")
+    it.note(CHAT, "3")
     assert it.newest() == [(CHAT, 4)]
 
 
@@ -98,11 +98,11 @@ def test_a_new_process_starts_where_the_gateway_stopped_recording():
 
 def test_what_the_process_has_heard_counts_but_not_what_it_said_before_it_knew_the_record():
     it = made()
-    it.speaks(CHAT, "30")
+    it.follow(CHAT, "30")
     it.remember({CHAT: "10"})
     assert it.newest() == [(CHAT, 10)]
-    it.heard(CHAT, "40")
-    it.speaks(OTHER, "41")
+    it.note(CHAT, "40")
+    it.follow(OTHER, "41")
     it.remember({CHAT: "10", OTHER: ""})
     assert it.newest() == [(CHAT, 40), (OTHER, 41)]
 
@@ -180,7 +180,7 @@ async def test_a_page_that_fails_in_the_middle_loses_nothing_and_keeps_the_order
     with pytest.raises(ConnectFailed):
         await read(it, fetch, found)
     assert {one.address for one in found} <= {OTHER}, "nothing of a place before all of it is read"
-    it.speaks(CHAT, "20")
+    it.follow(CHAT, "20")
     every.append(message(20))  # written until the next connection
     it.away()
     found += await read(it, history(*every, *there))

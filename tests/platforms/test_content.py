@@ -12,9 +12,9 @@ from segue.platforms.content import FileKind
 @pytest.mark.parametrize(
     ("found", "words"),
     [
-        (content.place(54.32, 10.14), "[A location: latitude 54.32, longitude 10.14]"),
+        (content.location(54.32, 10.14), "[A location: latitude 54.32, longitude 10.14]"),
         (
-            content.place(54.32, 10.14, "Port", "Quay 1"),
+            content.location(54.32, 10.14, "Port", "Quay 1"),
             "[A place: Port, Quay 1, at latitude 54.32, longitude 10.14]",
         ),
         (content.contact("Ida Berg", "+4912"), "[A contact: Ida Berg, +4912]"),

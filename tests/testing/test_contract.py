@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib
 import itertools
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from segue.core.address import Address, ChatType
 from segue.core.errors import DeliveryFailed
 from segue.platforms.base import Button, Inbound, Part, Receipt
 from segue.testing.contract import rig as rigs
+from segue.testing.contract.connection import ReconnectContract
 from segue.testing.contract.rig import Feature
 from segue.testing.contract.suite import RemoteContract
 from segue.testing.platform import PeerAdapter, Trouble, serving
@@ -116,3 +118,9 @@ async def test_the_suite_fails_for_a_broken_adapter(
 def test_the_docs_list_every_feature_that_a_platform_can_lack() -> None:
     docs = DOCS.read_text()
     assert [feature for feature in Feature if f"| `{feature.name}`: {feature} |" not in docs] == []
+
+
+def test_the_former_module_still_has_the_contract_of_connections():
+    with pytest.deprecated_call():
+        former = importlib.import_module("segue.testing.contract.reconnecting")
+    assert former.ReconnectContract is ReconnectContract

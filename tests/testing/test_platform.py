@@ -16,8 +16,8 @@ import pytest
 from segue.core.address import Address, Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed
 from segue.platforms.base import Button, Dialect, InboundKind, Part
-from segue.testing.contract.reconnecting import ReconnectContract
-from segue.testing.contract.rig import Feature, listening
+from segue.testing.contract.connection import ReconnectContract
+from segue.testing.contract.rig import Feature, reading
 from segue.testing.contract.suite import RemoteContract
 from segue.testing.platform import (
     FAKE,
@@ -62,8 +62,8 @@ class Stage:
 
     async def home(self, adapter: PeerAdapter) -> Address:
         await self.driver.say(self.anna, self.chat, "home")
-        async with listening(adapter) as ear:
-            return (await ear.next()).address
+        async with reading(adapter) as reader:
+            return (await reader.next()).address
 
 
 @contextlib.asynccontextmanager
@@ -202,7 +202,7 @@ async def test_a_second_poll_ends_the_first_and_loses_its_connection() -> None:
     async with stage() as at:
         first = await at.adapter()
         second = await at.adapter()
-        async with listening(first) as one, listening(second) as two:
+        async with reading(first) as one, reading(second) as two:
             waiting = asyncio.ensure_future(one.next())
             await at.driver.until(lambda shown: shown.calls.get("updates") == 1)
             other = asyncio.ensure_future(two.next())
@@ -217,9 +217,9 @@ async def test_an_invalid_answer_is_a_lost_call() -> None:
         adapter = await at.adapter()
         home = await at.home(adapter)
         await at.driver.fail("updates", Trouble.GARBLED)
-        async with listening(adapter) as ear:
+        async with reading(adapter) as reader:
             with pytest.raises(ConnectFailed, match="no sense"):
-                await ear.next()
+                await reader.next()
         await at.driver.fail("send", Trouble.GARBLED)
         with pytest.raises(DeliveryFailed) as failed:
             await adapter.send(home, Part("x", "x"), key="1")
@@ -285,14 +285,14 @@ async def test_a_user_can_chat_in_a_shell() -> None:
     url = (await prints("platform is at")).split()[4].rstrip(".")
     adapter = PeerAdapter(Platform.SLACK, url, console.TOKEN)
     await adapter.connect()
-    async with listening(adapter) as ear:
+    async with reading(adapter) as reader:
         said.put("hello\n")
-        home = (await ear.next()).address
+        home = (await reader.next()).address
         await adapter.send(home, Part("Well?", "Well?"), key="1", buttons=[Button("Yes", "y")])
         await prints("Well? [Yes]")
         for line, kind in (("Yes", InboundKind.BUTTON), ("/status", InboundKind.COMMAND)):
             said.put(f"{line}\n")
-            assert (await ear.next()).kind is kind
+            assert (await reader.next()).kind is kind
     await adapter.close()
     said.put("")
     await shell

@@ -213,11 +213,11 @@ class Backlog:
         self._catch_up = CatchUp(failures)
         self._wanted: Wanted = _all_wanted
 
-    def speaks(self, at: Address, since: str) -> None:
+    def follow(self, at: Address, since: str) -> None:
         """Note that the bot talks at that address since that message. Other places are not read."""
         self._last.setdefault(at, _number(since))
 
-    def heard(self, at: Address, message: str) -> None:
+    def note(self, at: Address, message: str) -> None:
         """Note that a message arrived."""
         if at in self._last:
             self._last[at] = max(self._last[at], _number(message))
@@ -229,8 +229,8 @@ class Backlog:
             return
         at = inbound.address
         if inbound.addressed and at not in self._last and await self.is_wanted(inbound.sender):
-            self.speaks(at, inbound.message_id)
-        self.heard(at, inbound.message_id)
+            self.follow(at, inbound.message_id)
+        self.note(at, inbound.message_id)
 
     def remember(
         self,

@@ -57,7 +57,7 @@ def _types() -> mimetypes.MimeTypes:
 UNSUPPORTED = "[A message of a kind that the platform does not pass on]"
 
 
-def place(latitude: float, longitude: float, *names: str) -> str:
+def location(latitude: float, longitude: float, *names: str) -> str:
     """A location, or a place with its name and address."""
     point = f"latitude {latitude}, longitude {longitude}"
     name = ", ".join(filter(None, map(one_line, names)))

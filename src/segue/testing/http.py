@@ -97,7 +97,8 @@ async def request(method: str, url: str, body: bytes = b"", **headers: str) -> t
     none. The underscores in the names of headers are dashes."""
     at = urllib.parse.urlsplit(url)
     given = {"Host": at.netloc, "Connection": "close", "Content-Length": str(len(body)), **headers}
-    lines = [f"{method} {at.path}{f'?{at.query}' if at.query else ''} HTTP/1.1"]
+    target = f"{at.path}?{at.query}" if at.query else at.path
+    lines = [f"{method} {target} HTTP/1.1"]
     lines += (f"{name.replace('_', '-')}: {value}" for name, value in given.items())
     try:
         async with asyncio.timeout(_PATIENCE):
@@ -110,8 +111,9 @@ async def request(method: str, url: str, body: bytes = b"", **headers: str) -> t
     except (OSError, TimeoutError):
         return 0, b""
     first, _, content = answer.partition(b"\r\n\r\n")
-    status = first.split(b" ", 2)[1:2]
-    return int(status[0]) if status else 0, content
+    words = first.split(b" ", 2)
+    status = int(words[1]) if len(words) > 1 else 0
+    return status, content
 
 
 async def _serve(client: socket.socket, handler: Handler) -> None:

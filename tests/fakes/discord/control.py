@@ -135,7 +135,7 @@ class Control(GatewayControl[State]):
         """Add a link preview to a message, as the platform does some time after it was sent."""
         before = self.state.message(self.state.place(channel), message)
         after = replace(before, embeds=({"type": "link", "url": "https://a.test"},))
-        self.state.show("MESSAGE_UPDATE", self.state.keep(after))
+        self.state.show("MESSAGE_UPDATE", self.state.put(after))
 
     # Threads
 

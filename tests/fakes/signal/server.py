@@ -130,7 +130,7 @@ class Methods:
         chat = self._state.direct(it.recipient)
         for message in tuple(self._state.messages.values()):
             if message.author == chat.id and int(message.newest) in it.targetTimestamp:
-                self._state.keep(replace(message, read=True))
+                self._state.put(replace(message, read=True))
         return self._delivered(chat)
 
     def _target(self, it: Any) -> Chat:

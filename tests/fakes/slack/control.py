@@ -169,7 +169,7 @@ class Control(peers.Control[State]):
         chat = self.chat(Kind.IM, [user])
         title = "New Assistant Thread"
         root = Message(id=state.ts(), chat=chat, author=BOT.id, text=title, fallback=title)
-        state.keep(replace(root, subtype="assistant_app_thread"))
+        state.put(replace(root, subtype="assistant_app_thread"))
         state.threads[chat, root.id] = Thread(id=root.id, chat=chat, title=title, by=user)
         state.tell("assistant_thread_started", fill("assistant", user=user, chat=chat, ts=root.id))
         return root.id

@@ -360,7 +360,7 @@ class State(peers.State[Settings, str, Chat, Thread, Message]):
     def change(self, before: Message, after: Message, *, edited: bool = True) -> Message:
         """Replace the message, and tell the bot. If not `edited`, only links were unfurled."""
         previous = self.wire(before)
-        after = self.edit(before, after) if edited else self.keep(after)
+        after = self.edit(before, after) if edited else self.put(after)
         self._tell_change(after.chat, "message_changed", previous, message=self.wire(after))
         return after
 

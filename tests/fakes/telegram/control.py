@@ -135,7 +135,7 @@ class Control(peers.Control[State]):
             said = "" if ids else text
             ids.append(state.message_id(at))
             message = replace(base, id=ids[-1], text=said, entities=found(said), files=sent)
-            self._tell(state.keep(message))
+            self._tell(state.put(message))
         return ids[0]
 
     def edit(self, chat: int, message: int, text: str) -> None:

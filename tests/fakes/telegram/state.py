@@ -259,7 +259,7 @@ class State(peers.State[Settings, int, Chat, Topic, Message]):
         number = self.message_id(chat)
         thread = number if "forum_topic_created" in more else thread
         at = Message(chat=chat.id, id=number, thread=thread, topic=thread is not None, author=by)
-        return self.keep(replace(at, service=True, more=more))
+        return self.put(replace(at, service=True, more=more))
 
     def store(self, upload: Upload) -> File:
         return self.add_file(f"BQACAgIAAxkBAAI{self.number('file'):05d}", upload)

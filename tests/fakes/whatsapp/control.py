@@ -67,7 +67,7 @@ class Control(peers.Control[State]):
             if upload is not None:
                 message, content = self._with_file(message, upload)
             context = self._context(reply_to, forwarded)
-            self.state.hear(self.state.keep(message), content, context)
+            self.state.hear(self.state.put(message), content, context)
             ids.append(message.id)
         return ids[0]
 
@@ -91,7 +91,7 @@ class Control(peers.Control[State]):
 
     def react(self, user: str, message: str, emoji: str) -> str:
         """React to a message; an empty emoji takes the reaction back. Return the id of that."""
-        self.state.keep(replace(self.state.message(message), reaction=emoji))
+        self.state.put(replace(self.state.message(message), reaction=emoji))
         content = {"message_id": message, **({"emoji": emoji} if emoji else {})}
         return self.send(user, "reaction", content)
 

@@ -10,7 +10,7 @@ from segue.platforms import registry
 from segue.platforms.base import Finding, Upload
 from segue.platforms.discord.account import NEEDED, NO_TOKEN
 from segue.platforms.spec import PlatformSettings
-from segue.testing.contract.rig import failure, listening, part
+from segue.testing.contract.rig import failure, part, reading
 from tests.fakes.discord import BOT, USUAL, Flag, Kind, Permission, Settings, Trouble
 from tests.rigs.discord.contract import AnnaOnDiscord, Shape, home_at
 
@@ -134,11 +134,11 @@ async def test_a_message_and_its_edit_notify_nobody_and_fetch_no_link(rig: AnnaO
 
 async def test_a_group_is_told_how_to_address_the_bot(rig: AnnaOnDiscord):
     at = await rig.place(Shape.TEXT)
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         await rig.say(at, "hello all")
-        assert not (await ear.next()).addressed
+        assert not (await reader.next()).addressed
         await rig.say(at, f"<@{BOT}> hello")
-        told = await ear.next()
+        told = await reader.next()
     assert (told.text, told.addressed) == ("hello", True)
     assert "`@segue`" in rig.adapter.how_to_address(told.address)
 

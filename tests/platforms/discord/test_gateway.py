@@ -13,8 +13,8 @@ import pytest
 
 from segue.core.errors import ConnectFailed, SetupNeeded
 from segue.testing.clock import JumpingLoop
-from segue.testing.contract.reconnecting import kept
-from segue.testing.contract.rig import listening, part
+from segue.testing.contract.connection import kept_connected
+from segue.testing.contract.rig import part, reading
 from segue.testing.http import bind
 from segue.testing.peers import Outage
 from tests.fakes.discord import Settings, serving
@@ -61,13 +61,13 @@ def test_a_session_that_cannot_be_resumed_at_its_own_url_is_replaced_by_a_new_on
 async def _cut_off(resume_url: str) -> None:
     async with connected(resume_url=resume_url) as rig:
         at = await rig.place(Shape.DM)
-        async with kept(rig.adapter) as link:
+        async with kept_connected(rig.adapter) as link:
             await rig.say(at, "before")
-            address = (await link.hears("before")).address
+            address = (await link.received("before")).address
             await rig.adapter.send(address, part("I am here."), key="1")
             await rig.driver.cut(4000)
             await rig.say(at, "after")
-            await link.hears("after")
+            await link.received("after")
         assert (await rig.driver.look()).identified == 2
 
 
@@ -75,7 +75,7 @@ def test_sessions_that_are_invalidated_after_ready_begin_less_and_less_often():
     async def test() -> None:
         async with connected(start_seconds=5.0) as rig:
             await rig.driver.fail_connections(Outage.TOO_MANY)
-            async with kept(rig.adapter):
+            async with kept_connected(rig.adapter):
                 await asyncio.sleep(30)
                 assert 2 < (await rig.driver.look()).identified <= 1 + 6
                 await asyncio.sleep(60 * 60)
@@ -90,7 +90,7 @@ def test_no_session_begins_when_the_start_limit_is_used_up():
         async with connected(starts=3) as rig:
             at = await rig.place(Shape.DM)
             await rig.driver.fail_connections(Outage.TOO_MANY)
-            async with kept(rig.adapter) as link:
+            async with kept_connected(rig.adapter) as link:
                 await asyncio.sleep(day / 2)
                 assert (await rig.driver.look()).identified == 3
                 await rig.driver.recover()
@@ -99,7 +99,7 @@ def test_no_session_begins_when_the_start_limit_is_used_up():
                 await asyncio.sleep(day / 4 + 120)
                 assert (await rig.driver.look()).identified == 4
                 await rig.say(at, "after")
-                await link.hears("after")
+                await link.received("after")
 
     run(test())
 
@@ -119,10 +119,10 @@ def test_two_sessions_of_one_process_begin_five_seconds_apart():
     async def test() -> None:
         async with connected(start_seconds=5.0) as rig:
             at = await rig.place(Shape.DM)
-            async with listening(rig.adapter) as ear:
+            async with reading(rig.adapter) as reader:
                 await rig.driver.cut(4009, forget=True)
                 await rig.say(at, "this session is new")
-                waiting = asyncio.ensure_future(ear.next())
+                waiting = asyncio.ensure_future(reader.next())
                 await rig.driver.until(lambda shown: shown.connected == 1)
                 assert (await rig.driver.look()).identified == 2
                 await rig.say(at, "hello")
@@ -145,13 +145,13 @@ def test_two_sessions_of_one_process_begin_five_seconds_apart():
 def test_after_a_final_close_code_there_is_no_other_attempt(code: int, says: str):
     async def test() -> None:
         async with connected() as rig:
-            async with listening(rig.adapter) as ear:
+            async with reading(rig.adapter) as reader:
                 await rig.driver.cut(code)
                 with pytest.raises(SetupNeeded, match=says):
-                    await ear.next()
+                    await reader.next()
             await rig.adapter.close()
             await rig.adapter.connect()
-            async with kept(rig.adapter):
+            async with kept_connected(rig.adapter):
                 before = (await rig.driver.look()).identified
                 await rig.driver.cut(code)
                 await asyncio.sleep(24 * 60 * 60)
@@ -165,9 +165,9 @@ def test_after_any_other_close_code_the_bot_hears_again(code: int):
     async def test() -> None:
         async with connected() as rig:
             at = await rig.place(Shape.DM)
-            async with kept(rig.adapter) as link:
+            async with kept_connected(rig.adapter) as link:
                 await rig.driver.cut(code)
                 await rig.say(at, "after")
-                await link.hears("after")
+                await link.received("after")
 
     run(test())

@@ -17,7 +17,7 @@ from segue.platforms.base import Button, Inbound, InboundKind, MenuEntry, Quote
 from segue.platforms.discord import client, updates
 from segue.platforms.discord.updates import Channel, Message
 from segue.testing.contract.history import only
-from segue.testing.contract.rig import listening, part
+from segue.testing.contract.rig import part, reading
 from tests.fakes.discord import BOT, Kind, Settings
 from tests.rigs.discord.contract import AnnaOnDiscord, Shape, home_at
 from tests.rigs.discord.specimens import ANNA, FILE, MESSAGE
@@ -72,15 +72,15 @@ async def test_mentioned_channels_have_their_names_and_those_of_strangers_cause_
     boats = await rig.driver.chat(Kind.TEXT, [int(rig.anna)])
     rig.adapter.remember({}, wanted=only(rig.anna))
     said = f"see <#{boats}>, <#77> and <#{boats}>"
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         await rig.say(at, "hello")
-        await ear.next()
+        await reader.next()
         before = (await rig.driver.look()).calls["get_channel"]
         await rig.driver.say(bob, int(at.chat), said)
-        assert (await ear.next()).text == said
+        assert (await reader.next()).text == said
         assert (await rig.driver.look()).calls["get_channel"] == before
         await rig.say(at, said)
-        assert (await ear.next()).text == "see #team, <#77> and #team"
+        assert (await reader.next()).text == "see #team, <#77> and #team"
 
 
 @pytest.mark.parametrize(
@@ -139,12 +139,12 @@ def test_only_a_fresh_edit_is_one():
 
 async def test_a_link_preview_is_not_an_edit(rig: AnnaOnDiscord):
     at = await rig.place(Shape.DM)
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         said = await rig.say(at, "https://example.com")
-        await ear.next()
+        await reader.next()
         await rig.driver.unfurl(int(at.chat), int(said))
         await rig.say(at, "done")
-        assert (await ear.next()).text == "done"
+        assert (await reader.next()).text == "done"
 
 
 # Commands and buttons
@@ -168,12 +168,12 @@ async def test_a_server_that_the_bot_joins_gets_the_commands_at_once(rig: AnnaOn
     await rig.adapter.offer(MENU)
     guild = await rig.driver.guild("Club")
     chat = await rig.driver.chat(Kind.TEXT, [int(rig.anna)], guild=guild)
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         await rig.driver.say(int(rig.anna), chat, "hello")
-        await ear.next()
+        await reader.next()
         await rig.driver.until(lambda it: it.calls["bulk_overwrite_commands"] >= 3)
         await rig.driver.slash(int(rig.anna), chat, "/resume boats")
-        command = await ear.next()
+        command = await reader.next()
     assert (command.kind, command.text) == (InboundKind.COMMAND, "/resume boats")
     assert command.readers == "the members of #team"
 
@@ -181,15 +181,15 @@ async def test_a_server_that_the_bot_joins_gets_the_commands_at_once(rig: AnnaOn
 @pytest.mark.parametrize("shape", [Shape.TEXT, Shape.DM])
 async def test_commands_and_buttons_are_acknowledged(rig: AnnaOnDiscord, shape: Shape):
     at = await rig.place(shape)
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         await rig.say(at, "hello")
-        home = (await ear.next()).address
+        home = (await reader.next()).address
         await rig.command(at, "/status")
-        rig.adapter.acknowledge(await ear.next())
+        rig.adapter.acknowledge(await reader.next())
         await rig.adapter.send(home, part("Well?"), key="1", buttons=[Button("Yes", "y")])
         [seen] = await rig.seen("Well?")
         await rig.press(seen.id, "Yes")
-        rig.adapter.acknowledge(await ear.next())
+        rig.adapter.acknowledge(await reader.next())
         shown = await rig.driver.until(lambda shown: len(shown.answered) == 2)
     [answer] = [it for it in shown.messages if it.only_for is not None]
     assert (answer.text, answer.only_for) == ("/status", int(rig.anna)), "nobody else sees it"
@@ -204,14 +204,14 @@ async def test_nothing_is_missed_when_discord_asks_to_reconnect(
     rig: AnnaOnDiscord, op: int, resumable: bool
 ):
     at = await rig.place(Shape.DM)
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         await rig.say(at, "before")
-        await ear.next()
+        await reader.next()
         await rig.driver.signal(op, resumable=resumable)
         await rig.say(at, "during")
-        assert (await ear.next()).text == "during"
+        assert (await reader.next()).text == "during"
         await rig.say(at, "after")
-        assert (await ear.next()).text == "after"
+        assert (await reader.next()).text == "after"
 
 
 async def test_a_gateway_that_answers_no_heartbeats_is_left_and_the_session_resumed(
@@ -222,8 +222,8 @@ async def test_a_gateway_that_answers_no_heartbeats_is_left_and_the_session_resu
     await rig.adapter.close()
     await rig.adapter.connect()
     at = await rig.place(Shape.DM)
-    async with listening(rig.adapter) as ear:
-        back = asyncio.ensure_future(ear.next())
+    async with reading(rig.adapter) as reader:
+        back = asyncio.ensure_future(reader.next())
         await rig.driver.silence()
         await rig.driver.until(lambda shown: shown.resumed > 0)
         await rig.driver.silence(on=False)
@@ -236,9 +236,9 @@ async def test_what_was_written_without_a_session_is_read_later(
     rig: AnnaOnDiscord, code: int | None, forget: bool
 ):
     at = await rig.place(Shape.TEXT)
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         await rig.say(at, "This is home.")
-        home = (await ear.next()).address
+        home = (await reader.next()).address
         thread = await rig.adapter.create_handoff_thread(home, "Work", key="1")
         assert thread is not None
         await rig.driver.hold()
@@ -246,24 +246,24 @@ async def test_what_was_written_without_a_session_is_read_later(
         for text in ("one", "two"):
             await rig.driver.say(int(rig.anna), int(thread.thread_id or 0), text)
         await rig.driver.release()
-        assert [(await ear.next()).text for _ in range(2)] == ["one", "two"]
+        assert [(await reader.next()).text for _ in range(2)] == ["one", "two"]
 
 
 async def test_a_new_process_reads_what_was_written_after_the_last_recorded_message(
     rig: AnnaOnDiscord,
 ):
     at = await rig.place(Shape.DM)
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         await rig.say(at, "recorded")
-        first = await ear.next()
+        first = await reader.next()
     await rig.adapter.close()
     await rig.say(at, "missed")
     for recorded in ({first.address: first.update_id}, {first.address: f"{first.update_id} 2026"}):
         restarted = rig.another()
         await restarted.connect()
         restarted.remember(recorded)
-        async with listening(restarted) as ear:
-            assert (await ear.next()).text == "missed"
+        async with reading(restarted) as reader:
+            assert (await reader.next()).text == "missed"
         await restarted.close()
     await rig.adapter.connect()
 
@@ -272,9 +272,9 @@ async def test_threads_that_began_meanwhile_are_read_if_the_owner_began_them(rig
     at = await rig.place(Shape.TEXT)
     anna = int(rig.anna)
     channel = int(at.chat)
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         await rig.say(at, "recorded")
-        last = await ear.next()
+        last = await reader.next()
     await rig.adapter.close()
     bob = await rig.driver.user("Bob")
     roots = [await rig.driver.say(user, channel, "a thread") for user in (bob, anna)]
@@ -283,8 +283,8 @@ async def test_threads_that_began_meanwhile_are_read_if_the_owner_began_them(rig
         await rig.driver.say(user, root, f"in a thread of {user}")
     adapter = await rig.restarted()
     adapter.remember({last.address: last.update_id}, wanted=only(rig.anna))
-    async with listening(adapter) as ear:
-        found = [await ear.next() for _ in range(2)]
+    async with reading(adapter) as reader:
+        found = [await reader.next() for _ in range(2)]
     assert [it.text for it in found] == ["a thread", f"in a thread of {anna}"]
     assert found[1].address == replace(last.address, thread_id=str(roots[1]))
 
@@ -294,18 +294,18 @@ async def test_a_chat_with_nothing_recorded_is_read_for_the_last_day(rig: AnnaOn
     restarted = rig.another()
     await restarted.connect()
     restarted.remember({home: ""})
-    async with listening(restarted) as ear:
-        assert (await ear.next()).text == "This is home."
+    async with reading(restarted) as reader:
+        assert (await reader.next()).text == "This is home."
     await restarted.close()
 
 
 async def test_a_frame_that_is_no_json_does_not_end_the_connection(rig: AnnaOnDiscord):
     at = await rig.place(Shape.DM)
     frames = ["{", "[]", "null", "7", '{"op": 0, "t": ["x"], "d": {}}', json.dumps({"op": "0"})]
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         await rig.driver.inject(frames)
         await rig.say(at, "well")
-        assert (await ear.next()).text == "well"
+        assert (await reader.next()).text == "well"
     assert (await rig.driver.look()).sessions == 1
 
 
@@ -321,6 +321,6 @@ async def test_a_missing_intent_is_named(rig: AnnaOnDiscord):
 async def test_a_revoked_token_is_named_by_a_connected_adapter(rig: AnnaOnDiscord):
     await rig.driver.bot(Settings(revoked=True))
     with pytest.raises(ConnectFailed, match="the token is not right"):
-        async with listening(rig.adapter) as ear:
-            await ear.next()
+        async with reading(rig.adapter) as reader:
+            await reader.next()
     await rig.driver.bot(Settings())

@@ -9,7 +9,7 @@ import pytest
 from segue.core.address import Address
 from segue.core.errors import DeliveryFailed
 from segue.platforms.base import Upload
-from segue.testing.contract.rig import Act, failure, listening, part
+from segue.testing.contract.rig import Act, failure, part, reading
 from tests.fakes.discord import USUAL, Kind, Permission, Settings, Trouble
 from tests.rigs.discord.contract import AnnaOnDiscord, Shape, home_at
 
@@ -152,8 +152,8 @@ async def test_a_message_finds_its_thread_before_the_thread_is_announced(rig: An
     theirs = await rig.driver.open_thread(int(rig.anna), int(at.chat), "Hers")
     await rig.driver.say(int(rig.anna), theirs, "Are you here?")
     await rig.driver.release(backwards=True)
-    async with listening(rig.adapter) as ear:
-        heard = await ear.next()
+    async with reading(rig.adapter) as reader:
+        heard = await reader.next()
     assert (heard.address.chat_id, heard.address.thread_id) == (at.chat, str(theirs))
     assert (heard.topic, heard.chat_name) == ("Hers", "#team")
 

@@ -16,7 +16,7 @@ from segue.core.address import audience_growth
 from segue.core.errors import ConnectFailed, DeliveryFailed
 from segue.platforms.base import Part
 from segue.platforms.matrix import account
-from segue.testing.contract.rig import home_of, listening, part
+from segue.testing.contract.rig import home_of, part, reading
 from tests.rigs.matrix.contract import AnnaOnMatrix, Shape
 
 pytestmark = pytest.mark.real
@@ -114,8 +114,8 @@ async def test_a_device_whose_keys_are_gone_says_what_to_do(rig: AnnaOnMatrix, t
 
 
 async def test_a_busy_server_says_when_to_try_again(rig: AnnaOnMatrix):
-    async with listening(rig.adapter) as ear:
-        home = await home_of(rig, ear, await rig.place(Shape.DM))
+    async with reading(rig.adapter) as reader:
+        home = await home_of(rig, reader, await rig.place(Shape.DM))
     await administer(rig, "override_ratelimit", messages_per_second=1, burst_count=1)
     sends = (rig.adapter.send(home, part(key), key=key) for key in "abcdef")
     answers = await asyncio.gather(*sends, return_exceptions=True)
@@ -128,8 +128,8 @@ async def test_a_busy_server_says_when_to_try_again(rig: AnnaOnMatrix):
 async def test_a_message_that_is_too_large_with_its_markup_is_sent_without(
     rig: AnnaOnMatrix, shape: Shape
 ):
-    async with listening(rig.adapter) as ear:
-        home = await home_of(rig, ear, await rig.place(shape))
+    async with reading(rig.adapter) as reader:
+        home = await home_of(rig, reader, await rig.place(shape))
     await rig.adapter.send(home, Part(text="<b>x</b>" * 10_000, plain="x"), key="1")
     assert await rig.seen("x")
 
@@ -151,8 +151,8 @@ async def test_a_room_that_anyone_can_read_is_public(
     rig: AnnaOnMatrix, kind: str, content: dict[str, str]
 ):
     at = await rig.place(Shape.ROOM)
-    async with listening(rig.adapter) as ear:
-        home = await home_of(rig, ear, at)
+    async with reading(rig.adapter) as reader:
+        home = await home_of(rig, reader, at)
     before = await rig.adapter.audience(home, [rig.anna])
     await rig.driver.bot.call("PUT", f"/rooms/{quote(at.chat)}/state/{kind}/", content)
     now = await rig.adapter.audience(home, [rig.anna])

@@ -12,7 +12,7 @@ from segue.core.address import Sender
 from segue.platforms.base import Inbound
 from segue.platforms.matrix import events
 from segue.platforms.matrix.events import RoomEvent
-from segue.testing.contract.rig import Place, hearing, home_of, listening
+from segue.testing.contract.rig import Place, home_of, reading, received
 from segue.testing.peers import Trouble
 from tests.fakes.matrix import MatrixUser
 from tests.platforms.matrix.test_rooms import invite
@@ -36,19 +36,19 @@ async def shared_room(rig: AnnaOnMatrix, eve: MatrixUser) -> Place:
     await rig.user.call("POST", f"/join/{quote(room)}", {})
     await rig.user.call("POST", f"/rooms/{quote(room)}/invite", {"user_id": rig.driver.bot.id})
     rig.driver.rooms[room] = rig.user
-    async with listening(rig.adapter) as ear:
-        await home_of(rig, ear, Place(room))
+    async with reading(rig.adapter) as reader:
+        await home_of(rig, reader, Place(room))
     return Place(room)
 
 
 async def assert_hears_the_owner(rig: AnnaOnMatrix, at: Place) -> None:
     """The adapter, and another one that takes over from it, hear what the owner writes."""
     await rig.say(at, "Still there?")
-    assert (await hearing(rig.adapter, "Still there?")).text == "Still there?"
+    assert (await received(rig.adapter, "Still there?")).text == "Still there?"
     restarted = rig.another()
     await restarted.connect()
     await rig.say(at, "After a restart?")
-    assert (await hearing(restarted, "After a restart?")).text == "After a restart?"
+    assert (await received(restarted, "After a restart?")).text == "After a restart?"
     await restarted.close()
 
 
@@ -92,7 +92,7 @@ async def test_a_tombstone_with_a_malformed_replacement_stops_nothing(
     eve = await stranger(rig)
     at = await shared_room(rig, eve)
     await rig.say(at, "Before.")
-    await hearing(rig.adapter, "Before.")
+    await received(rig.adapter, "Before.")
     tombstone = {
         "type": "m.room.tombstone",
         "state_key": "",
@@ -124,12 +124,12 @@ async def test_a_verification_with_long_names_stops_nothing(rig: AnnaOnMatrix):
 
 async def test_a_file_with_a_long_name_on_its_server_is_not_asked_for(rig: AnnaOnMatrix):
     at = await rig.place(Shape.DM)
-    async with listening(rig.adapter) as ear:
-        await home_of(rig, ear, at)
+    async with reading(rig.adapter) as reader:
+        await home_of(rig, reader, at)
         for url in (f"mxc://segue.test/{LONG}", f"mxc://{LONG}/x"):
             content = {"msgtype": "m.image", "body": "a.png", "url": url}
             await rig.user.send(at.chat, content)
-            [attachment] = (await ear.next()).attachments
+            [attachment] = (await reader.next()).attachments
             with pytest.raises(Exception, match="no file") as caught:
                 await rig.adapter.fetch(attachment)
             assert not getattr(caught.value, "retry", True)
@@ -137,11 +137,11 @@ async def test_a_file_with_a_long_name_on_its_server_is_not_asked_for(rig: AnnaO
 
 async def heard_before(rig: AnnaOnMatrix, at: Place) -> str:
     """A message that another adapter does not hear, because this one has confirmed it."""
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         first = await rig.say(at, "First.")
-        await ear.next()
+        await reader.next()
         await rig.say(at, "Second.")
-        await ear.next()
+        await reader.next()
     return first
 
 
@@ -159,7 +159,7 @@ async def test_what_a_user_refers_to_is_looked_up_only_if_the_user_is_paired(
     fresh.remember({}, wanted=check)
     before = rig.driver.proxy.calls["event"]
     await rig.reply(at, first, "What about it?")
-    heard = await hearing(fresh, "What about it?")
+    heard = await received(fresh, "What about it?")
     assert rig.driver.proxy.calls["event"] - before == is_paired
     assert (heard.quote is not None) == is_paired
     await fresh.close()
@@ -172,7 +172,7 @@ async def test_a_reply_whose_target_cannot_be_had_is_read_without_it(rig: AnnaOn
     await fresh.connect()
     await rig.driver.fail("event", Trouble.BROKEN, seconds=0.0, times=1_000)
     await rig.reply(at, first, "What about it?")
-    assert (await hearing(fresh, "What about it?")).quote is None
+    assert (await received(fresh, "What about it?")).quote is None
     await fresh.close()
 
 
@@ -190,5 +190,5 @@ async def test_the_owner_is_notified_of_a_message_that_is_set_aside(
     at = await rig.place(Shape.ENCRYPTED_DM)
     await rig.say(at, "poison")
     await rig.say(at, "Still there?")
-    await hearing(rig.adapter, "Still there?")
+    await received(rig.adapter, "Still there?")
     assert sum("could not read" in it.text for it in await rig.user.look(at.chat)) == 1

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from segue.platforms.base import Finding, Inbound
 from segue.platforms.matrix import folder
 from segue.platforms.matrix.adapter import MatrixAdapter
-from segue.testing.contract.rig import Ear, Place, failure, home_of, listening, part
+from segue.testing.contract.rig import Place, UpdateReader, failure, home_of, part, reading
 from tests.fakes.synapse import Account
 from tests.harness.element import Element, element
 from tests.platforms.matrix.test_account import sign_in
@@ -26,14 +26,16 @@ pytestmark = pytest.mark.real
 
 
 @contextlib.asynccontextmanager
-async def strict(rig: AnnaOnMatrix, token: str = "") -> AsyncGenerator[tuple[MatrixAdapter, Ear]]:
+async def strict(
+    rig: AnnaOnMatrix, token: str = ""
+) -> AsyncGenerator[tuple[MatrixAdapter, UpdateReader]]:
     """An adapter that trusts no device until it is verified."""
     await rig.adapter.close()
     adapter = rig.another(token, trust="verified")
     await adapter.connect()
     try:
-        async with listening(adapter) as ear:
-            yield adapter, ear
+        async with reading(adapter) as reader:
+            yield adapter, reader
     finally:
         await adapter.close()
 
@@ -69,32 +71,32 @@ def compare(rig: AnnaOnMatrix, emoji: Iterable[Sequence[str]]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def heard(ear: Ear) -> AsyncGenerator[asyncio.Task[Inbound]]:
+async def heard(reader: UpdateReader) -> AsyncGenerator[asyncio.Task[Inbound]]:
     """What the bot hears next. It receives meanwhile."""
-    hearing = asyncio.create_task(ear.next())
+    receiving = asyncio.create_task(reader.next())
     try:
-        yield hearing
+        yield receiving
     finally:
-        hearing.cancel()
-        await asyncio.wait([hearing])
+        receiving.cancel()
+        await asyncio.wait([receiving])
 
 
-async def direct(client: Element, ear: Ear, bot: str) -> str:
+async def direct(client: Element, reader: UpdateReader, bot: str) -> str:
     """Start an encrypted direct message with the bot."""
-    async with heard(ear) as hearing:
+    async with heard(reader) as receiving:
         room: str = await client("direct", user=bot)
-        await hearing  # it came in
+        await receiving  # it came in
     return room
 
 
 async def test_a_client_that_accepts_only_signed_devices_talks_with_the_bot(rig: AnnaOnMatrix):
     server = rig.driver.server
     bot = rig.driver.bot.id
-    async with element(server, rig.user.account) as client, listening(rig.adapter) as ear:
-        room = await direct(client, ear, bot)
-        async with heard(ear) as hearing:
+    async with element(server, rig.user.account) as client, reading(rig.adapter) as reader:
+        room = await direct(client, reader, bot)
+        async with heard(reader) as receiving:
             await client("say", room=room, text="Hello?")
-            said = await hearing
+            said = await receiving
         assert said.text == "Hello?"
         await rig.adapter.send(said.address, part("Hello."), key="1")
         await client("see", room=room, text="Hello.")
@@ -117,7 +119,7 @@ async def test_an_identity_that_another_client_made_is_left_alone_and_can_sign_t
     account = await a_bot(rig)
     async with (
         element(rig.driver.server, account) as client,
-        strict(rig, account.token) as (adapter, ear),
+        strict(rig, account.token) as (adapter, reader),
     ):
         made = await identity(rig, account.user_id)
         given = {"user": account.user_id, "password": account.password}
@@ -126,7 +128,7 @@ async def test_an_identity_that_another_client_made_is_left_alone_and_can_sign_t
         found = await signature(adapter)
         assert not found.ok
         assert f"as {account.user_id}, verify the session {account.device_id}" in found.fix
-        async with heard(ear):
+        async with heard(reader):
             given = {"user": account.user_id, "device": account.device_id}
             compare(rig, await client("verifyDevice", **given))
             await client("confirm")
@@ -154,19 +156,19 @@ async def test_the_owner_verifies_the_bot_in_the_room_once_for_all_devices(rig: 
     server = rig.driver.server
     bot = rig.driver.bot.id
     anna = rig.user.account
-    async with strict(rig) as (adapter, ear), element(server, anna) as client:
-        room = await direct(client, ear, bot)
-        async with heard(ear) as hearing:
+    async with strict(rig) as (adapter, reader), element(server, anna) as client:
+        room = await direct(client, reader, bot)
+        async with heard(reader) as receiving:
             compare(rig, await client("verify", user=bot, room=room))
             await client("confirm")
             await client("verified", user=bot)
             async with element(server, anna) as phone:
                 await phone("say", room=room, text="Hello?")
-                home = (await hearing).address
+                home = (await receiving).address
                 await adapter.send(home, part("Hello."), key="1")
                 for device in (client, phone):
                     await device("see", room=room, text="Hello.")
-        async with heard(ear):
+        async with heard(reader):
             await client("reset", password=anna.password)
             # It is refused, and the bot learns of the new identity before.
             await rig.user.say(room, "In the clear.")
@@ -179,15 +181,15 @@ async def test_the_owner_verifies_the_bot_in_the_room_once_for_all_devices(rig: 
 async def test_the_owner_verifies_the_bots_device(rig: AnnaOnMatrix):
     server = rig.driver.server
     bot = rig.driver.bot.account
-    async with strict(rig) as (adapter, ear), element(server, rig.user.account) as client:
-        room = await direct(client, ear, bot.user_id)
-        async with heard(ear) as hearing:
+    async with strict(rig) as (adapter, reader), element(server, rig.user.account) as client:
+        room = await direct(client, reader, bot.user_id)
+        async with heard(reader) as receiving:
             await client("say", room=room, text="Hello?")
-            home = (await hearing).address
+            home = (await receiving).address
         refused = await failure(adapter.send(home, part("Secret."), key="1"))
         assert "`segue verify`" in refused.reason
         assert not refused.retry
-        async with heard(ear):
+        async with heard(reader):
             compare(rig, await client("verifyDevice", user=bot.user_id, device=bot.device_id))
             await client("confirm")
             await client("finish")
@@ -202,13 +204,13 @@ async def test_without_the_word_of_the_owner_on_both_sides_nothing_is_verified(
 ):
     server = rig.driver.server
     bot = rig.driver.bot.id
-    async with strict(rig) as (adapter, ear), element(server, rig.user.account) as client:
-        room = await direct(client, ear, bot)
-        async with heard(ear) as hearing:
+    async with strict(rig) as (adapter, reader), element(server, rig.user.account) as client:
+        room = await direct(client, reader, bot)
+        async with heard(reader) as receiving:
             await client("verify", user=bot, room=room)
             await client(answer)
             await client("say", room=room, text="No.")
-            await hearing
+            await receiving
         assert (folder.find_pending(rig.driver.folder) is None) == (answer == "deny")
         assert not adapter.client.keys.is_verified(rig.anna)
 
@@ -219,11 +221,11 @@ async def test_only_the_owner_can_verify(rig: AnnaOnMatrix):
     bot = rig.driver.bot.account
     request = {"from_device": "EVE", "methods": ["m.sas.v1"], "timestamp": 1}
     to_device = {"messages": {bot.user_id: {bot.device_id: {**request, "transaction_id": "1"}}}}
-    async with strict(rig) as (_, ear):
+    async with strict(rig) as (_, reader):
         await eve.call("PUT", "/sendToDevice/m.key.verification.request/1", to_device)
         in_room = {**request, "msgtype": "m.key.verification.request", "to": bot.user_id}
         await eve.send(at.chat, {**in_room, "body": "Verify me."})
-        await home_of(rig, ear, at)  # the adapter has read what came before
+        await home_of(rig, reader, at)  # the adapter has read what came before
         told = await eve.call("GET", "/sync?timeout=0")
     assert "m.key.verification.ready" not in str(told)
 
@@ -233,8 +235,8 @@ async def test_a_request_may_be_encrypted(rig: AnnaOnMatrix):
     bot = rig.driver.bot.id
     request = {"from_device": rig.user.account.device_id, "methods": ["m.sas.v1"], "to": bot}
     request |= {"msgtype": "m.key.verification.request", "body": "Verify me."}
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         sent = await rig.user.send(at.chat, request)
-        await home_of(rig, ear, at)
+        await home_of(rig, reader, at)
     [ready] = [it for it in await rig.user.events(at.chat) if it["type"].endswith(".ready")]
     assert ready["content"]["m.relates_to"] == {"rel_type": "m.reference", "event_id": sent}

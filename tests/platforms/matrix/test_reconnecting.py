@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from segue.testing.contract.reconnecting import ReconnectContract
+from segue.testing.contract.connection import ReconnectContract
 from tests.platforms.matrix.homeserver import Homeserver
 
 

@@ -14,7 +14,7 @@ from segue.platforms.base import Inbound, InboundKind
 from segue.platforms.errors import Lost
 from segue.platforms.signal.client import EventStream
 from segue.platforms.signal.updates import Parser
-from segue.testing.contract.rig import listening, part
+from segue.testing.contract.rig import part, reading
 from tests.fakes.signal import ME, NUMBER, Settings
 from tests.rigs.signal.contract import AnnaOnSignal, Shape
 from tests.rigs.signal.specimens import (
@@ -37,12 +37,12 @@ def parsed(message: dict[str, Any], kind: str = "dataMessage", **more: Any) -> I
 
 
 async def test_a_mention_or_the_name_addresses_the_agent_in_a_group(rig: AnnaOnSignal):
-    async with rig.talking(Shape.GROUP) as (at, ear, _):
+    async with rig.talking(Shape.GROUP) as (at, reader, _):
         bob = await rig.driver.user("Bob")
         await rig.say(at, "status", mention=ME.id)
         await rig.say(at, "@Segue, /status")
         await rig.say(at, "status", mention=bob)
-        found = [await ear.next() for _ in range(3)]
+        found = [await reader.next() for _ in range(3)]
     assert [(it.text, it.addressed) for it in found] == [
         ("status", True),
         ("/status", True),
@@ -59,9 +59,9 @@ async def test_a_mention_or_the_name_addresses_the_agent_in_a_group(rig: AnnaOnS
 @pytest.mark.parametrize("single", [True, False])
 async def test_an_event_without_an_account_is_for_the_only_one(rig: AnnaOnSignal, single: bool):
     await rig.driver.settings(Settings(single=single, names_account=False))
-    async with rig.talking() as (at, ear, _):
+    async with rig.talking() as (at, reader, _):
         await rig.say(at, "status")
-        assert (await ear.next()).text == "status"
+        assert (await reader.next()).text == "status"
 
 
 def test_an_event_without_an_account_is_dropped_if_the_daemon_has_several():
@@ -73,27 +73,27 @@ def test_an_event_without_an_account_is_dropped_if_the_daemon_has_several():
 
 
 async def test_a_second_edit_is_one_of_the_first_version(rig: AnnaOnSignal):
-    async with rig.talking() as (at, ear, _):
+    async with rig.talking() as (at, reader, _):
         said = await rig.say(at, "one")
         for text in ("two", "three"):
             await rig.edit(said, text)
-        first, second, third = [await ear.next() for _ in range(3)]
+        first, second, third = [await reader.next() for _ in range(3)]
     assert (third.kind, third.text) == (InboundKind.EDIT, "three")
     assert first.message_id == second.message_id == third.message_id
 
 
 @pytest.mark.parametrize("shape", Shape)
 async def test_a_reaction_names_our_message_also_after_an_edit(rig: AnnaOnSignal, shape: Shape):
-    async with rig.talking(shape) as (at, ear, home):
+    async with rig.talking(shape) as (at, reader, home):
         receipt = await rig.adapter.send(home, part("Shall I?"), key="1")
         await rig.adapter.edit(home, receipt, part("Shall I now?"))
         hers = await rig.say(at, "hm")
-        await ear.next()
+        await reader.next()
         if shape is not Shape.SELF:  # there, all messages are the account's
             await rig.driver.react(rig.anna, at.chat, hers, "👍")
         await rig.driver.react(rig.anna, at.chat, receipt, "👎", remove=True)
         await rig.driver.react(rig.anna, at.chat, receipt, "👍")
-        reaction = await ear.next()
+        reaction = await reader.next()
     assert (reaction.kind, reaction.text) == (InboundKind.REACTION, "👍")
     assert (reaction.message_id, reaction.addressed) == (receipt, True)
 
@@ -102,24 +102,24 @@ async def test_what_the_account_writes_to_others_and_what_is_no_message_is_ignor
     rig: AnnaOnSignal, caplog: pytest.LogCaptureFixture
 ):
     with caplog.at_level(logging.WARNING):
-        async with rig.talking() as (at, ear, _):
+        async with rig.talking() as (at, reader, _):
             await rig.driver.say(ME.id, at.chat, "/approve 1")
             await rig.inject(json.dumps(it) for it in (*IGNORED, UNREADABLE))
             await rig.say(at, "hello")
-            assert (await ear.next()).text == "hello"
+            assert (await reader.next()).text == "hello"
     [warning] = caplog.messages
     assert "reason=UntrustedIdentityException: type `segue doctor`" in warning, "the way out"
 
 
 async def test_only_a_recorded_message_of_an_owner_is_marked_as_read(rig: AnnaOnSignal):
-    async with rig.talking() as (at, ear, _):
+    async with rig.talking() as (at, reader, _):
         for text in ("of an owner", "of a stranger"):
             await rig.say(at, text)
-        rig.adapter.acknowledge(await ear.next())
+        rig.adapter.acknowledge(await reader.next())
         assert not any(m.read for m in (await rig.driver.look()).messages)
-        await ear.next()
+        await reader.next()
         await rig.say(at, "next")
-        await ear.next()
+        await reader.next()
         shown = await rig.driver.until(lambda shown: any(m.read for m in shown.messages))
     assert [m.text for m in shown.messages if m.read] == ["of an owner"]
 
@@ -133,9 +133,9 @@ async def test_a_daemon_that_always_receives_loses_what_is_written_meanwhile(rig
     await rig.driver.up()
     await rig.say(at, "lost")
     await rig.adapter.connect()
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         await rig.say(at, "heard")
-        assert (await ear.next()).text == "heard"
+        assert (await reader.next()).text == "heard"
     assert not any(m.read for m in (await rig.driver.look()).messages)
 
 

@@ -16,7 +16,7 @@ from segue.platforms.slack import socket, updates
 from segue.platforms.slack.updates import MENTIONS, address
 from segue.system import backoff
 from segue.testing.contract.history import only
-from segue.testing.contract.rig import Place, home_of, listening, part
+from segue.testing.contract.rig import Place, home_of, part, reading
 from tests.fakes.slack import BOT, COMMAND, OTHER_TEAM, Kind, Settings, Trouble
 from tests.rigs.slack.contract import LOST, AnnaOnSlack, Shape
 
@@ -45,14 +45,14 @@ async def test_an_event_is_acknowledged_when_it_is_recorded(rig: AnnaOnSlack):
 async def test_an_event_that_is_recorded_late_comes_again_and_is_the_same(rig: AnnaOnSlack):
     await rig.driver.settings(BRISK)
     at = await rig.place(Shape.DM)
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         await rig.say(at, "hello")
-        first = await ear.next()
+        first = await reader.next()
         await rig.driver.until(lambda shown: bool(shown.failed))
         await rig.say(at, "and on")
-        heard = [await ear.next()]
+        heard = [await reader.next()]
         while heard[-1].text == "hello":
-            heard.append(await ear.next())
+            heard.append(await reader.next())
     assert {it.update_id for it in heard[:-1]} <= {first.update_id}
     assert heard[-1].text == "and on"
 
@@ -62,21 +62,21 @@ async def test_a_command_is_acknowledged_in_time_even_if_it_is_not_recorded(
 ):
     monkeypatch.setattr(socket, "ACK_SECONDS", 0.05)
     at = await rig.place(Shape.CHANNEL)
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         await rig.driver.command(rig.anna, at.chat, COMMAND, "status")
-        assert (await ear.next()).text == "/status"
+        assert (await reader.next()).text == "/status"
         await rig.driver.until(lambda shown: shown.unconfirmed == 0)
         await rig.say(at, "and on")
-        assert (await ear.next()).text == "and on"
+        assert (await reader.next()).text == "and on"
     assert (await rig.driver.look()).failed == ()
 
 
 async def test_the_names_of_the_sender_and_of_the_channel_are_asked_for_once(rig: AnnaOnSlack):
     at = await rig.place(Shape.PRIVATE)
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         for _ in range(3):
             await rig.say(at, "hello")
-        heard = [await ear.next() for _ in range(3)][-1]
+        heard = [await reader.next() for _ in range(3)][-1]
     assert heard.sender.name == "Anna"
     assert heard.chat_name.startswith("#")
     assert heard.readers == f"the members of {heard.chat_name}"
@@ -90,39 +90,39 @@ async def test_an_update_does_not_wait_for_a_name(
 ):
     at = await rig.place(Shape.CHANNEL)
     await rig.driver.fail("users.info", trouble, seconds=0.0)
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         with monkeypatch.context() as impatient:
             impatient.setattr(updates, "NAME_SECONDS", 0.05)
             await rig.say(at, "hello")
-            assert (await ear.next()).sender.name == ""
+            assert (await reader.next()).sender.name == ""
         await rig.say(at, "and on")
-        assert (await ear.next()).sender.name == "Anna"
+        assert (await reader.next()).sender.name == "Anna"
 
 
 async def test_strangers_cause_no_calls_for_names(rig: AnnaOnSlack):
     at = await rig.place(Shape.CHANNEL)
     bob = await rig.driver.user("Bob")
     rig.adapter.remember({}, wanted=only(rig.anna))
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         await rig.driver.say(bob, at.chat, f"<@{rig.anna}> hello")
-        assert (await ear.next()).sender.name == ""
+        assert (await reader.next()).sender.name == ""
         calls = (await rig.driver.look()).calls
         assert not calls.keys() & {"users.info", "conversations.info"}
         await rig.say(at, "hello")
-        assert (await ear.next()).sender.name == "Anna"
+        assert (await reader.next()).sender.name == "Anna"
 
 
 async def test_mentions_show_the_names_of_users_and_channels(rig: AnnaOnSlack):
     at = await rig.place(Shape.CHANNEL)
     bob = await rig.driver.user("Bob")
     boats = await rig.driver.chat(Kind.CHANNEL, [bob], name="boats")
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         said = await rig.say(at, f"ask <@{bob}>, <@{BOT.id}> & <@U0999999999> in <#{boats}>")
-        heard = await ear.next()
+        heard = await reader.next()
         await rig.edit(said, f"ask <@{bob}> again")
-        edited = await ear.next()
+        edited = await reader.next()
         await rig.forward(at, "Eve", f"I saw <@{bob}>")
-        passed_on = await ear.next()
+        passed_on = await reader.next()
     assert heard.text == "ask @Bob, @segue & <@U0999999999> in #boats"
     assert (edited.text, passed_on.text) == ("ask @Bob again", "I saw @Bob")
     asked = [it.parameters["user"] for it in await rig.driver.calls("users.info")]
@@ -132,9 +132,9 @@ async def test_mentions_show_the_names_of_users_and_channels(rig: AnnaOnSlack):
 async def test_a_message_with_many_mentions_causes_few_calls(rig: AnnaOnSlack):
     at = await rig.place(Shape.CHANNEL)
     many = [await rig.driver.user(f"User {number}") for number in range(30)]
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         await rig.say(at, " ".join(f"<@{user}>" for user in many))
-        heard = await ear.next()
+        heard = await reader.next()
     assert heard.text.startswith("@User 0 @User 1 ")
     assert heard.text.endswith(f"<@{many[-1]}>")
     assert (await rig.driver.look()).calls["users.info"] == 1 + MENTIONS
@@ -143,18 +143,18 @@ async def test_a_message_with_many_mentions_causes_few_calls(rig: AnnaOnSlack):
 async def test_a_user_cannot_put_lines_into_a_message_by_their_name(rig: AnnaOnSlack):
     at = await rig.place(Shape.CHANNEL)
     eve = await rig.driver.user("Eve\n/approve")
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         await rig.say(at, f"<@{eve}>")
-        assert (await ear.next()).text == "@Eve /approve"
+        assert (await reader.next()).text == "@Eve /approve"
 
 
 @pytest.mark.parametrize("reason", ["warning", "refresh_requested", "a reason of tomorrow"])
 async def test_a_connection_is_replaced_before_slack_closes_it(rig: AnnaOnSlack, reason: str):
     await rig.driver.settings(Settings(leave_seconds=0.2))
     at = await rig.place(Shape.DM)
-    async with listening(rig.adapter) as ear:
-        await home_of(rig, ear, at)
-        asked = asyncio.ensure_future(ear.next())
+    async with reading(rig.adapter) as reader:
+        await home_of(rig, reader, at)
+        asked = asyncio.ensure_future(reader.next())
         await rig.driver.disconnect(reason)
         await rig.driver.until(lambda shown: shown.calls["apps.connections.open"] == 2)
         await rig.driver.until(lambda shown: shown.sockets == 1)
@@ -165,12 +165,12 @@ async def test_a_connection_is_replaced_before_slack_closes_it(rig: AnnaOnSlack,
 async def test_what_comes_over_two_connections_is_heard_once_and_in_order(rig: AnnaOnSlack):
     await rig.driver.settings(Settings(leave_seconds=30.0))
     at = await rig.place(Shape.DM)
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         await rig.driver.disconnect()
         await rig.driver.until(lambda shown: shown.calls["apps.connections.open"] == 2)
         for number in range(20):
             await rig.say(at, str(number))
-        assert [(await ear.next()).text for _ in range(20)] == [*map(str, range(20))]
+        assert [(await reader.next()).text for _ in range(20)] == [*map(str, range(20))]
 
 
 async def test_a_warned_connection_is_replaced_once_however_often_slack_asks(
@@ -182,12 +182,12 @@ async def test_a_warned_connection_is_replaced_once_however_often_slack_asks(
     before = await rig.driver.look()
     await rig.driver.settings(Settings(leave_seconds=30.0))
     at = await rig.place(Shape.DM)
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         again = ("refresh_requested", "refresh_requested")
         await rig.driver.disconnect("warning", then=again)
         await rig.driver.until(lambda shown: shown.sockets == 1)
         await rig.say(at, "still there?")
-        assert (await ear.next()).text == "still there?"
+        assert (await reader.next()).text == "still there?"
     shown = await rig.driver.look()
     assert shown.calls["apps.connections.open"] - before.calls["apps.connections.open"] == 1
     assert (shown.connections - before.connections, shown.most_connections) == (1, 2)
@@ -201,9 +201,9 @@ async def test_a_replacement_that_slack_refuses_is_tried_again_while_the_old_one
     await rig.adapter.connect()
     await rig.driver.settings(Settings(leave_seconds=30.0, most_sockets=1))
     at = await rig.place(Shape.DM)
-    async with listening(rig.adapter) as ear:
-        await home_of(rig, ear, at)
-        asked = asyncio.ensure_future(ear.next())
+    async with reading(rig.adapter) as reader:
+        await home_of(rig, reader, at)
+        asked = asyncio.ensure_future(reader.next())
         await rig.driver.disconnect("warning")
         await rig.driver.until(lambda shown: shown.calls["apps.connections.open"] >= 4)
         await rig.driver.settings(Settings(leave_seconds=30.0))
@@ -221,14 +221,14 @@ async def test_no_more_than_one_old_connection_is_kept(
     await rig.adapter.connect()
     await rig.driver.settings(Settings(leave_seconds=30.0))
     at = await rig.place(Shape.DM)
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         for number in range(3, 8):
             await rig.driver.disconnect("warning")
             await rig.driver.disconnect("refresh_requested")
             await rig.driver.until(lambda it: it.sockets == 1)
             assert (await rig.driver.look()).calls["apps.connections.open"] == number
             await rig.say(at, str(number))
-            assert (await ear.next()).text == str(number)
+            assert (await reader.next()).text == str(number)
     assert (await rig.driver.look()).most_connections == 2
 
 
@@ -242,8 +242,8 @@ async def test_too_many_connections_are_reported_by_name(rig: AnnaOnSlack):
 
 
 async def heard_by(adapter: Adapter, count: int) -> list[Inbound]:
-    async with listening(adapter) as ear:
-        return [await ear.next() for _ in range(count)]
+    async with reading(adapter) as reader:
+        return [await reader.next() for _ in range(count)]
 
 
 @pytest.mark.parametrize("shape", [Shape.CHANNEL, Shape.DM])
@@ -251,12 +251,12 @@ async def test_what_was_written_while_the_adapter_was_away_is_read_in_order(
     rig: AnnaOnSlack, shape: Shape
 ):
     at = await rig.place(shape)
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         await rig.say(at, f"<@{BOT.id}> before")
-        home = (await ear.next()).address
+        home = (await reader.next()).address
         thread = await rig.adapter.create_handoff_thread(home, "Boats", key="1")
         assert thread is not None
-        await settle(rig, ear.next())
+        await settle(rig, reader.next())
     await rig.driver.settings(LOST)
     await rig.driver.down()
     for text in ("one", "two"):
@@ -273,12 +273,12 @@ async def test_a_new_process_reads_what_was_written_after_the_last_recorded_mess
     rig: AnnaOnSlack,
 ):
     at = await rig.place(Shape.DM)
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         await rig.say(at, "recorded")
-        first = await ear.next()
+        first = await reader.next()
         await rig.driver.command(rig.anna, at.chat, COMMAND, "status")
-        command = await ear.next()
-        await settle(rig, ear.next())
+        command = await reader.next()
+        await settle(rig, reader.next())
     await rig.adapter.close()
     await rig.driver.settings(LOST)
     await rig.say(at, "missed")
@@ -294,10 +294,10 @@ async def test_a_new_process_reads_what_was_written_after_the_last_recorded_mess
 async def away(rig: AnnaOnSlack, shape: Shape = Shape.CHANNEL) -> tuple[Place, Inbound]:
     """A chat, and the last update in it that is recorded. The adapter is away."""
     at = await rig.place(shape)
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         await rig.say(at, f"<@{BOT.id}> before")
-        last = await ear.next()
-        await settle(rig, ear.next())
+        last = await reader.next()
+        await settle(rig, reader.next())
     await rig.adapter.close()
     await rig.driver.settings(LOST)
     return at, last
@@ -359,10 +359,10 @@ async def test_an_old_thread_of_a_direct_message_is_read_although_nothing_is_rec
 ):
     at = await rig.place(Shape.DM)
     thread = await rig.driver.assist(rig.anna)
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         await rig.say(at, "recorded")
-        last = await ear.next()
-        await settle(rig, ear.next())
+        last = await reader.next()
+        await settle(rig, reader.next())
     await rig.adapter.close()
     await rig.driver.settings(LOST)
     await rig.say(Place(at.chat, thread), "in an old thread")
@@ -409,17 +409,17 @@ async def test_without_the_scopes_the_history_is_not_read(rig: AnnaOnSlack):
     at = await rig.place(Shape.DM)
     await rig.adapter.connect()
     rig.adapter.remember({address(at.chat): ""})
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         await rig.say(at, "new")
-        assert (await ear.next()).text == "new"
+        assert (await reader.next()).text == "new"
     assert "conversations.history" not in (await rig.driver.look()).calls
 
 
 async def test_socket_mode_that_is_turned_off_ends_the_connection(rig: AnnaOnSlack):
     at = await rig.place(Shape.DM)
-    async with listening(rig.adapter) as ear:
-        await home_of(rig, ear, at)
-        asked = asyncio.ensure_future(ear.next())
+    async with reading(rig.adapter) as reader:
+        await home_of(rig, reader, at)
+        asked = asyncio.ensure_future(reader.next())
         await rig.driver.settings(Settings(app_scopes=(), leave_seconds=0.0))
         await rig.driver.disconnect("link_disabled")
         with pytest.raises(ConnectFailed, match="Socket Mode is off"):
@@ -431,11 +431,11 @@ async def test_socket_mode_that_is_turned_off_ends_the_connection(rig: AnnaOnSla
 
 async def test_the_preview_of_a_link_changes_nothing(rig: AnnaOnSlack):
     at = await rig.place(Shape.DM)
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         said = await rig.say(at, "https://example.com")
-        first = await ear.next()
+        first = await reader.next()
         await rig.driver.unfurl(at.chat, said)
-        again = await ear.next()
+        again = await reader.next()
         assert (again.text, again.message_id) == (first.text, first.message_id)
 
 
@@ -443,7 +443,7 @@ async def test_a_member_of_another_workspace_with_the_owners_id_is_ignored(rig: 
     at = await rig.place(Shape.CHANNEL)
     await rig.driver.share_channel(at.chat)
     buttons = [Button("Yes", "y")]
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         question = await rig.adapter.send(address(at.chat), part("?"), key="1", buttons=buttons)
         theirs = await rig.driver.say(rig.anna, at.chat, "their words", team=OTHER_TEAM)
         await rig.driver.edit(at.chat, theirs, "their new words")
@@ -455,7 +455,7 @@ async def test_a_member_of_another_workspace_with_the_owners_id_is_ignored(rig: 
         await rig.edit(mine, "my new words")
         await rig.driver.press(rig.anna, at.chat, question, "Yes")
         await rig.delete(mine)
-        heard = [await ear.next() for _ in range(4)]
+        heard = [await reader.next() for _ in range(4)]
     assert [(it.kind, it.text) for it in heard] == [
         (InboundKind.MESSAGE, "my words"),
         (InboundKind.EDIT, "my new words"),

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from segue.testing.contract.reconnecting import ReconnectContract
+from segue.testing.contract.connection import ReconnectContract
 from tests.fakes.slack import serving
 from tests.rigs.slack.contract import AnnaOnSlack, plugged_in
 

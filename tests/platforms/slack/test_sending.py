@@ -12,8 +12,7 @@ from segue.platforms.base import Button, Upload
 from segue.platforms.errors import Refused
 from segue.platforms.markup import parts
 from segue.platforms.slack import client
-from segue.testing.contract.base import PHOTO
-from segue.testing.contract.rig import Place, failure, home_of, listening, one_attachment, part
+from segue.testing.contract.rig import PHOTO, Place, failure, home_of, one_attachment, part, reading
 from segue.testing.http import Request, Response, serving
 from segue.testing.peers import Trouble
 from tests.fakes.slack import Settings
@@ -23,8 +22,8 @@ FILE = Upload(PHOTO.name, PHOTO.media_type, PHOTO.content)
 
 
 async def home(rig: AnnaOnSlack, shape: Shape = Shape.CHANNEL) -> Address:
-    async with listening(rig.adapter) as ear:
-        return await home_of(rig, ear, await rig.place(shape))
+    async with reading(rig.adapter) as reader:
+        return await home_of(rig, reader, await rig.place(shape))
 
 
 @pytest.mark.parametrize("shape", Shape)
@@ -164,10 +163,10 @@ async def test_a_message_for_a_thread_that_was_deleted_is_never_posted(
     assert thread is not None
     assert thread.thread_id is not None
     await rig.adapter.send(thread, part("before"), key="1")  # so the adapter does not look first
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         await rig.driver.delete_thread(thread.chat_id, thread.thread_id)
         await rig.say(Place(at.chat_id, at.thread_id), "after")
-        while (await ear.next()).text != "after":
+        while (await reader.next()).text != "after":
             pass
         replies = (await rig.driver.look()).calls["reply"]
         failed = await failure(rig.adapter.send(thread, part("No."), key="2"))
@@ -204,9 +203,9 @@ async def test_what_the_owner_writes_below_a_tombstone_is_heard(rig: AnnaOnSlack
     assert thread.thread_id is not None
     await rig.adapter.send(thread, part("before"), key="1")
     await rig.driver.delete(thread.chat_id, thread.thread_id)
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         await rig.say(Place(at.chat_id, thread.thread_id), "after")
-        heard = [await ear.next(), await ear.next()]
+        heard = [await reader.next(), await reader.next()]
     assert (heard[-1].text, heard[-1].address) == ("after", thread)
 
 
@@ -230,8 +229,8 @@ async def test_a_file_without_words_has_its_name(rig: AnnaOnSlack):
 
 
 async def test_a_web_page_in_the_place_of_a_file_is_refused(rig: AnnaOnSlack):
-    async with listening(rig.adapter) as ear:
-        file = await one_attachment(rig, ear, await rig.place(Shape.DM), PHOTO)
+    async with reading(rig.adapter) as reader:
+        file = await one_attachment(rig, reader, await rig.place(Shape.DM), PHOTO)
     few = tuple(it for it in Settings().scopes if it != "files:read")
     await rig.driver.settings(Settings(scopes=few))
     failed = await failure(rig.adapter.fetch(file))

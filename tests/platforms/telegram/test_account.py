@@ -16,7 +16,7 @@ from segue.platforms import registry
 from segue.platforms.base import MenuEntry
 from segue.platforms.spec import PlatformSettings
 from segue.platforms.telegram.adapter import TelegramAdapter
-from segue.testing.contract.rig import home_of, listening, part
+from segue.testing.contract.rig import home_of, part, reading
 from tests.fakes.telegram import TOKEN, Kind, Peer, Settings, Status, Trouble
 from tests.rigs.telegram.contract import UNKNOWN_TOKEN, AnnaOnTelegram, Shape, home_at
 
@@ -54,8 +54,8 @@ async def test_the_token_is_in_no_log_and_no_error(
         adapter = rig.another()
         await adapter.connect()
         output = [repr(adapter), str(adapter), repr(vars(adapter)["connection"])]
-        async with listening(adapter) as ear:
-            home = await home_of(rig, ear, await rig.place(Shape.DM))
+        async with reading(adapter) as reader:
+            home = await home_of(rig, reader, await rig.place(Shape.DM))
             if trouble is not None:
                 for method in ("sendMessage", "getMe", "getUpdates"):
                     await rig.driver.fail(method, trouble)

@@ -8,8 +8,7 @@ import pytest
 
 from segue.platforms.base import Attachment, Part, Upload
 from segue.platforms.telegram.adapter import CAPABILITIES, TelegramAdapter
-from segue.testing.contract.base import PHOTO
-from segue.testing.contract.rig import failure, listening, one_attachment, part
+from segue.testing.contract.rig import PHOTO, failure, one_attachment, part, reading
 from tests.fakes.pictures import png
 from tests.fakes.telegram import FileKind, Message, Status
 from tests.rigs.telegram.contract import AnnaOnTelegram, Shape, home_at, topic
@@ -80,7 +79,7 @@ async def test_a_file_that_is_larger_than_announced_is_not_read_to_its_end(
 ):
     small = dataclasses.replace(CAPABILITIES, attachment_bytes=1000)
     monkeypatch.setattr(TelegramAdapter, "capabilities", small)
-    async with listening(rig.adapter) as ear:
-        file = await one_attachment(rig, ear, await rig.place(Shape.DM), PHOTO)
+    async with reading(rig.adapter) as reader:
+        file = await one_attachment(rig, reader, await rig.place(Shape.DM), PHOTO)
     unsaid = Attachment(file.id, file.name, file.media_type, 0)
     assert not (await failure(rig.adapter.fetch(unsaid))).retry

@@ -11,7 +11,7 @@ from segue.core.errors import ConnectFailed, DeliveryFailed
 from segue.platforms.base import Part
 from segue.platforms.markup import parts
 from segue.platforms.telegram.client import FAILURES, result
-from segue.testing.contract.rig import failure, listening, part
+from segue.testing.contract.rig import failure, part, reading
 from tests.fakes.telegram import Settings, Status, Trouble
 from tests.rigs.telegram.contract import AnnaOnTelegram, Shape, home_at, topic
 
@@ -46,13 +46,13 @@ async def is_closed(rig: AnnaOnTelegram) -> bool:
 
 async def test_a_closed_topic_is_reopened(rig: AnnaOnTelegram):
     at = await topic(rig)
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         await rig.adapter.send(at, part("One."), key="1")
         assert await rig.driver.calls("reopenForumTopic") == []
         await rig.driver.close_topic(int(rig.anna), *place(at))
         chat, thread = place(at)
         await rig.driver.say(int(rig.anna), chat, "closed", thread=thread)
-        while (await ear.next()).text != "closed":
+        while (await reader.next()).text != "closed":
             pass
     for text in ("Still here.", "And here."):
         await rig.adapter.send(at, part(text), key=text)

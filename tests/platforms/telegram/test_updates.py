@@ -11,7 +11,7 @@ import pytest
 from segue.core.errors import ConnectFailed
 from segue.platforms.base import Inbound
 from segue.platforms.telegram.adapter import TelegramAdapter
-from segue.testing.contract.rig import Ear, home_of, listening
+from segue.testing.contract.rig import UpdateReader, home_of, reading
 from tests.fakes.telegram import Peer, Settings, Upload
 from tests.rigs.telegram.contract import AnnaOnTelegram, Shape
 
@@ -30,12 +30,12 @@ async def test_an_adapter_has_caught_up_after_a_batch_that_is_not_full(rig: Anna
     for number in range(rig.many):
         await rig.say(at, str(number))
     await rig.driver.release()
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         for number in range(rig.many):
-            assert (await ear.next()).text == str(number)
+            assert (await reader.next()).text == str(number)
             assert not rig.adapter.is_caught_up
         await rig.say(at, "next")
-        assert (await ear.next()).text == "next"
+        assert (await reader.next()).text == "next"
         assert rig.adapter.is_caught_up
 
 
@@ -43,16 +43,16 @@ async def test_an_album_is_one_message(rig: AnnaOnTelegram):
     at = await rig.place(Shape.DM)
     anna = int(rig.anna)
     chat = int(at.chat)
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         await rig.driver.hold()
         await rig.say(at, "before")
         first = await rig.driver.say(anna, chat, "compare", files=uploads("a", "b", "c"))
         await rig.say(at, "after")
         await rig.driver.say(anna, chat, "", files=uploads("d", "e"))
         await rig.driver.release()
-        heard = [await ear.next() for _ in range(4)]
+        heard = [await reader.next() for _ in range(4)]
         await rig.say(at, "next")
-        assert (await ear.next()).text == "next"
+        assert (await reader.next()).text == "next"
     parsed = [(it.text, files_in(it)) for it in heard]
     assert parsed == [("before", []), ("compare", ["a", "b", "c"]), ("after", []), ("", ["d", "e"])]
     assert heard[1].message_id == str(first)
@@ -65,10 +65,10 @@ async def test_an_album_that_arrives_in_two_polls_is_one_message(peer: Peer, rig
     chat = int(at.chat)
     adapter = TelegramAdapter(peer.token, peer.url, album_seconds=0.3)
     await adapter.connect()
-    async with listening(adapter) as ear:
-        await home_of(rig, ear, at)
+    async with reading(adapter) as reader:
+        await home_of(rig, reader, at)
         polls = (await rig.driver.look()).calls["getUpdates"]
-        async with waiting(ear) as next_:
+        async with waiting(reader) as next_:
             await rig.driver.until(lambda shown: shown.calls["getUpdates"] > polls)
             await rig.driver.say(anna, chat, "", files=uploads("a"), album="77")
             await rig.driver.say(anna, chat, "compare", files=uploads("b"), album="77")
@@ -89,16 +89,16 @@ async def test_an_update_that_cannot_be_read_is_skipped_and_logged(
     rig: AnnaOnTelegram, frame: str, caplog: pytest.LogCaptureFixture
 ):
     at = await rig.place(Shape.DM)
-    async with listening(rig.adapter) as ear:
-        await home_of(rig, ear, at)
+    async with reading(rig.adapter) as reader:
+        await home_of(rig, reader, at)
         await rig.driver.hold()
         await rig.say(at, "before")
         await rig.driver.deliver(frame)
         await rig.say(at, "after")
         await rig.driver.release()
-        assert [(await ear.next()).text for _ in range(2)] == ["before", "after"]
+        assert [(await reader.next()).text for _ in range(2)] == ["before", "after"]
         await rig.say(at, "last")
-        assert (await ear.next()).text == "last"
+        assert (await reader.next()).text == "last"
     assert (await rig.driver.look()).unconfirmed == 1
     assert "updates skipped platform=telegram" in caplog.text
 
@@ -107,9 +107,9 @@ async def test_an_update_that_cannot_be_read_is_skipped_and_logged(
 
 
 @contextlib.asynccontextmanager
-async def waiting(ear: Ear) -> AsyncGenerator[asyncio.Future[Inbound]]:
+async def waiting(reader: UpdateReader) -> AsyncGenerator[asyncio.Future[Inbound]]:
     """While a poll is waiting for the next update."""
-    next_ = asyncio.ensure_future(ear.next())
+    next_ = asyncio.ensure_future(reader.next())
     try:
         yield next_
     finally:
@@ -120,9 +120,9 @@ async def waiting(ear: Ear) -> AsyncGenerator[asyncio.Future[Inbound]]:
 async def test_another_program_with_the_same_token_is_named(peer: Peer, rig: AnnaOnTelegram):
     other = TelegramAdapter(peer.token, peer.url)
     await other.connect()
-    async with listening(rig.adapter) as ear, listening(other) as theirs:
+    async with reading(rig.adapter) as reader, reading(other) as theirs:
         polls = (await rig.driver.look()).calls.get("getUpdates", 0)
-        async with waiting(ear) as ours:
+        async with waiting(reader) as ours:
             await rig.driver.until(lambda shown: shown.calls.get("getUpdates", 0) > polls)
             async with waiting(theirs):
                 with pytest.raises(ConnectFailed, match="another program"):
@@ -134,11 +134,11 @@ async def test_a_webhook_is_removed_and_pending_updates_are_kept(rig: AnnaOnTele
     at = await rig.place(Shape.DM)
     await rig.driver.bot(Settings(webhook="https://example.com/hook"))
     await rig.say(at, "Are you there?")
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         with pytest.raises(ConnectFailed, match="webhook"):
-            await ear.next()
+            await reader.next()
     await rig.adapter.connect()
-    async with listening(rig.adapter) as ear:
-        assert (await ear.next()).text == "Are you there?"
+    async with reading(rig.adapter) as reader:
+        assert (await reader.next()).text == "Are you there?"
     [deleted] = await rig.driver.calls("deleteWebhook")
     assert not deleted.parameters.get("drop_pending_updates")

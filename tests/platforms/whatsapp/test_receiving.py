@@ -11,7 +11,7 @@ import pytest
 from segue.core.errors import ConnectFailed
 from segue.platforms.base import InboundKind, Quote
 from segue.platforms.whatsapp.updates import last_message, parse
-from segue.testing.contract.rig import listening
+from segue.testing.contract.rig import reading
 from tests.fakes.whatsapp import PHONE, Settings
 from tests.rigs.whatsapp.contract import AnnaOnWhatsApp
 from tests.rigs.whatsapp.specimens import ANNA, OURS, message, payload
@@ -40,9 +40,9 @@ async def test_updates_that_overtake_each_other_are_put_in_order(rig: AnnaOnWhat
     for number in range(6):
         await rig.driver.say(anna, str(number), at=1_790_000_000 + number)
     await rig.driver.release(backwards=True)
-    async with listening(rig.adapter) as ear:
-        assert [(await ear.next()).text for _ in range(6)] == [*"012345"]
-        last = asyncio.ensure_future(ear.next())
+    async with reading(rig.adapter) as reader:
+        assert [(await reader.next()).text for _ in range(6)] == [*"012345"]
+        last = asyncio.ensure_future(reader.next())
         shown = await rig.driver.until(lambda shown: shown.unconfirmed == 0)
         last.cancel()
         await asyncio.wait([last])

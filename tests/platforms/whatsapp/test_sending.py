@@ -11,7 +11,7 @@ from segue.platforms.whatsapp import client
 from segue.platforms.whatsapp.client import FAILURES, WhatsAppClient
 from segue.platforms.whatsapp.updates import address, last_message
 from segue.testing import http
-from segue.testing.contract.rig import failure, listening, part
+from segue.testing.contract.rig import failure, part, reading
 from segue.testing.http import Request, Response
 from tests.fakes.whatsapp import PHONE, Settings
 from tests.rigs.whatsapp.contract import AnnaOnWhatsApp
@@ -23,8 +23,8 @@ async def anna_writes(rig: AnnaOnWhatsApp) -> tuple[Address, int]:
     """Anna writes something, and the adapter hears it. Return where, and when."""
     at = await rig.place("dm")
     await rig.say(at, "hello")
-    async with listening(rig.adapter) as ear:
-        return address(at.chat), last_message((await ear.next()).update_id)[0]
+    async with reading(rig.adapter) as reader:
+        return address(at.chat), last_message((await reader.next()).update_id)[0]
 
 
 # Choices
@@ -42,10 +42,10 @@ async def test_more_than_three_choices_are_a_list_and_long_labels_are_explained(
     assert seen.labels[:2] == ("Bring back the plan for…", "No 0")
     [call] = await rig.driver.calls("send")
     assert f"'description': '{long}'" in str(call.parameters)
-    async with listening(rig.adapter) as ear:
-        await ear.next()  # hello, which was not recorded
+    async with reading(rig.adapter) as reader:
+        await reader.next()  # hello, which was not recorded
         await rig.press(seen.id, "No 0")
-        assert (await ear.next()).text == "n:0"
+        assert (await reader.next()).text == "n:0"
 
 
 @pytest.mark.parametrize(("words", "kind"), [("Take it", "button"), ("Take this talk", "list")])
@@ -170,9 +170,9 @@ async def test_a_window_that_whatsapp_closed_is_closed_for_the_next_message_too(
     to, _ = await anna_writes(rig)
     await rig.driver.wrote(to.chat_id, DAY + 1)
     receipt = await rig.adapter.send(to, part("Hello?"), key="1")
-    async with listening(rig.adapter) as ear:
-        await ear.next()  # hello, which was not recorded
-        failed = await ear.next()
+    async with reading(rig.adapter) as reader:
+        await reader.next()  # hello, which was not recorded
+        failed = await reader.next()
     assert (failed.kind, failed.message_id) == (InboundKind.UNDELIVERED, receipt)
     assert "more than 24 hours ago" in failed.text
     assert failed.text.endswith("(#131047)")

@@ -17,7 +17,7 @@ from segue.platforms.webhook import WebhookRequest
 from segue.platforms.whatsapp import webhook
 from segue.platforms.whatsapp.updates import WebhookUpdate, address
 from segue.platforms.whatsapp.webhook import Deliveries
-from segue.testing.contract.rig import listening
+from segue.testing.contract.rig import reading
 from tests.fakes.protocols.hub import signature
 from tests.fakes.whatsapp import APP_SECRET, Settings
 from tests.rigs.whatsapp.contract import AnnaOnWhatsApp
@@ -179,12 +179,12 @@ async def test_a_request_is_answered_when_all_of_it_is_recorded(rig: AnnaOnWhats
     several = request(said(2), MALFORMED, said(1), IGNORED)
     answering = asyncio.ensure_future(adapter.handle_webhook(several))
     again = asyncio.ensure_future(adapter.handle_webhook(request(said(1))))
-    async with listening(adapter) as ear:
-        assert [(await ear.next()).text for _ in range(2)] == ["1", "2"]
+    async with reading(adapter) as reader:
+        assert [(await reader.next()).text for _ in range(2)] == ["1", "2"]
         for _ in range(10):  # turns of the event loop, in which it could be answered
             await asyncio.sleep(0)
         assert not answering.done()
-        last = asyncio.ensure_future(ear.next())
+        last = asyncio.ensure_future(reader.next())
         assert [(await it).status for it in (again, answering)] == [200, 200]
         last.cancel()
         await asyncio.wait([last])
@@ -208,8 +208,8 @@ async def test_a_platform_that_is_out_of_reach_is_noticed_without_an_update(
     await adapter.connect()
     await rig.driver.settings(Settings(revoked=True))
     with pytest.raises(ConnectFailed, match="access token"):
-        async with listening(adapter) as ear:
-            await ear.next()
+        async with reading(adapter) as reader:
+            await reader.next()
     await adapter.close()
 
 

@@ -16,7 +16,7 @@ from segue.platforms.base import Adapter, MenuEntry
 from segue.platforms.spec import PlatformSettings
 from segue.testing.contract.fake import FakeRig, uploads
 from segue.testing.contract.malformed import Specimen
-from segue.testing.contract.rig import CHATTER, Act, Feature, File, Place, Seen, listening
+from segue.testing.contract.rig import CHATTER, Act, Feature, File, Place, Seen, reading
 from segue.testing.peers import Trouble
 from tests.fakes.discord import USUAL, Driver, Kind, Permission
 from tests.fakes.discord.state import Message
@@ -195,6 +195,6 @@ async def home_at(rig: AnnaOnDiscord, shape: Shape) -> Address:
         found = await rig.adapter.find_chat(at.chat)
         assert found is not None
         return found.address
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         await rig.say(at, "This is home.")
-        return (await ear.next()).address
+        return (await reader.next()).address

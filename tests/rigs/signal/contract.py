@@ -13,7 +13,16 @@ from segue.platforms.signal.adapter import SignalAdapter
 from segue.testing.contract.fake import FakeRig, uploads
 from segue.testing.contract.history import only
 from segue.testing.contract.malformed import Specimen
-from segue.testing.contract.rig import Act, Ear, Feature, File, Place, Seen, home_of, listening
+from segue.testing.contract.rig import (
+    Act,
+    Feature,
+    File,
+    Place,
+    Seen,
+    UpdateReader,
+    home_of,
+    reading,
+)
 from segue.testing.peers import Trouble
 from tests.fakes.signal import ME, NUMBER, Driver, Kind, Message
 from tests.rigs.signal import SignalRig
@@ -74,11 +83,13 @@ class AnnaOnSignal(FakeRig):
         return Place(chat)
 
     @contextlib.asynccontextmanager
-    async def talking(self, shape: Shape = Shape.DM) -> AsyncGenerator[tuple[Place, Ear, Address]]:
-        """A chat of that shape, what the adapter hears, and the chat's address."""
+    async def talking(
+        self, shape: Shape = Shape.DM
+    ) -> AsyncGenerator[tuple[Place, UpdateReader, Address]]:
+        """A chat of that shape, a reader of the updates there, and the chat's address."""
         at = await self.place(shape)
-        async with listening(self.adapter) as ear:
-            yield at, ear, await home_of(self, ear, at)
+        async with reading(self.adapter) as reader:
+            yield at, reader, await home_of(self, reader, at)
 
     @contextlib.asynccontextmanager
     async def in_group(self) -> AsyncGenerator[tuple[Address, str]]:
@@ -87,8 +98,8 @@ class AnnaOnSignal(FakeRig):
         chat = await self.driver.chat(Kind.GROUP, [self.anna, eve])
         self._annas[chat] = self.anna
         self.adapter.remember({}, wanted=only(self.anna))
-        async with listening(self.adapter) as ear:
-            yield await home_of(self, ear, Place(chat)), eve
+        async with reading(self.adapter) as reader:
+            yield await home_of(self, reader, Place(chat)), eve
 
     async def noticed(self) -> None:
         """The daemon notices only when it writes to a connection that is gone."""

@@ -11,7 +11,7 @@ from segue.platforms.base import Adapter
 from segue.platforms.telegram.adapter import TelegramAdapter
 from segue.testing.contract.fake import FakeRig, uploads
 from segue.testing.contract.malformed import Specimen
-from segue.testing.contract.rig import CHATTER, Feature, File, Place, Seen, listening
+from segue.testing.contract.rig import CHATTER, Feature, File, Place, Seen, reading
 from tests.fakes.telegram import Driver, Kind, Message, cleaned
 from tests.fakes.telegram.markup import parse_html
 from tests.fakes.telegram.state import Refuse
@@ -172,9 +172,9 @@ async def topic(rig: AnnaOnTelegram, shape: Shape = Shape.FORUM) -> Address:
 async def home_at(rig: AnnaOnTelegram, shape: Shape) -> Address:
     """The address of a new chat of that shape."""
     at = await rig.place(shape)
-    async with listening(rig.adapter) as ear:
+    async with reading(rig.adapter) as reader:
         await rig.say(at, "This is home.")
         # The last update of another chat may be delivered again, as it was not confirmed.
-        while (address := (await ear.next()).address).chat_id != at.chat:
+        while (address := (await reader.next()).address).chat_id != at.chat:
             pass
     return address

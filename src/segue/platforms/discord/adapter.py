@@ -349,7 +349,7 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
         else:
             form = {"payload_json": http.encode(body)}
             sent = await self._write(to, "POST", "", data=form, files=files)
-        self._backlog.speaks(to, sent)
+        self._backlog.follow(to, sent)
         return Receipt(sent)
 
     async def _write(self, at: Address, method: str, path: str, **body: Any) -> str:
@@ -385,7 +385,7 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
         else:
             thread = await self._open_alone(channel, title)
         opened = replace(chat, thread_id=thread)
-        self._backlog.speaks(opened, thread)
+        self._backlog.follow(opened, thread)
         return opened
 
     async def _open_under(self, chat: Address, channel: Channel, title: str, key: str) -> str:

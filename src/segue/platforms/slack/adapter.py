@@ -253,7 +253,7 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         delete = partial(self._call_on, to, posted.ts, "chat.delete")
         await sending.check_thread(to, posted.message.thread_ts, delete, FAILURES)
         self._sent.add(to, key, posted.ts)
-        self._backlog.speaks(to, posted.ts)
+        self._backlog.follow(to, posted.ts)
         self._shows_typing.discard(to)
         return posted.ts
 
@@ -374,7 +374,7 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         text = dialects.html(title)
         root = await self._post(address(home.chat_id), key, "segue_thread", text=text)
         thread = address(home.chat_id, root)
-        self._backlog.speaks(thread, root)
+        self._backlog.follow(thread, root)
         return thread
 
     async def invite(self, thread: Address, users: Sequence[str], *, key: str) -> None:

@@ -465,7 +465,7 @@ def _shared(message: Content) -> str:
     """A location, contact, poll, checklist, story or dice in words; "" if there is none."""
     venue = message.venue or Item()
     if (point := venue.location or message.location) is not None:
-        return content.place(point.latitude, point.longitude, venue.title, venue.address)
+        return content.location(point.latitude, point.longitude, venue.title, venue.address)
     if (contact := message.contact) is not None:
         return content.contact(f"{contact.first_name} {contact.last_name}", contact.phone_number)
     if (poll := message.poll) is not None:

@@ -306,7 +306,7 @@ def _words(it: WaMessage) -> str | None:
     if it.reaction is not None:
         return content.reaction(it.reaction.emoji or "")
     if (at := it.location) is not None and at.latitude is not None and at.longitude is not None:
-        return content.place(at.latitude, at.longitude, at.name or "", at.address or "")
+        return content.location(at.latitude, at.longitude, at.name or "", at.address or "")
     if it.type in ("unsupported", "order"):
         return content.UNSUPPORTED
     return "\n".join(_contact(one) for one in it.contacts or () if one.name is not None)

@@ -8,8 +8,9 @@ A platform plugs in with a `Rig`, which acts as a user and as the platform:
             async with my_platform() as rig:
                 yield rig
 
-`suite` has the contracts, `rig` the base class of rigs, and `malformed` the malformed updates.
-`docs/adapters.md` explains it step by step.
+`suite` has the contracts, `rig` the base class of rigs, `fake` the rig for fakes that are built on
+`segue.testing.peers`, and `malformed` the malformed updates. `docs/adapters.md` explains it step by
+step.
 """
 
 from __future__ import annotations

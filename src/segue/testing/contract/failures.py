@@ -11,21 +11,23 @@ import pytest
 
 from segue.core.errors import ConnectFailed
 from segue.platforms.base import Adapter
-from segue.testing.contract.base import PHOTO, Contract
 from segue.testing.contract.rig import (
     BOUND,
+    HOME,
+    PHOTO,
     Act,
-    Ear,
+    Contract,
     Feature,
-    PatientEar,
     Place,
+    ReconnectingReader,
     RemoteRig,
     Rig,
+    UpdateReader,
     failure,
     home_of,
-    listening,
     one_attachment,
     part,
+    reading,
 )
 from segue.testing.peers import Trouble
 
@@ -59,8 +61,8 @@ class FailureContract(Contract):
         self, rig: RemoteRig, trouble: Trouble
     ) -> None:
         require_fault(rig, Act.SEND, trouble)
-        async with listening(rig.adapter) as ear:
-            home = await home_of(rig, ear, await rig.place(rig.usual))
+        async with reading(rig.adapter) as reader:
+            home = await home_of(rig, reader, await rig.place(rig.usual))
             await rig.fail(Act.SEND, trouble, seconds=BUSY_SECONDS)
             async with adapter_for(trouble, rig) as adapter:
                 await failure(adapter.send(home, part("Once."), key="1"))
@@ -76,8 +78,8 @@ class FailureContract(Contract):
         self, rig: RemoteRig, act: Act, trouble: Trouble
     ) -> None:
         require_fault(rig, act, trouble)
-        async with listening(rig.adapter) as ear:
-            do = await operation(rig, act, await rig.place(rig.usual), ear)
+        async with reading(rig.adapter) as reader:
+            do = await operation(rig, act, await rig.place(rig.usual), reader)
             await rig.fail(act, trouble, seconds=BUSY_SECONDS)
             async with adapter_for(trouble, rig) as adapter:
                 failed = await failure(do(adapter))
@@ -98,8 +100,8 @@ class FailureContract(Contract):
         self, rig: RemoteRig, act: Act
     ) -> None:
         require_act(rig, act)
-        async with listening(rig.adapter) as ear:
-            do = await operation(rig, act, await rig.place(rig.usual), ear)
+        async with reading(rig.adapter) as reader:
+            do = await operation(rig, act, await rig.place(rig.usual), reader)
             await rig.down()
             failed = await failure(do(rig.adapter))
             assert (failed.retry, failed.arrived) == (True, False)
@@ -108,9 +110,9 @@ class FailureContract(Contract):
 
     async def test_an_adapter_reconnects_after_an_outage(self, rig: RemoteRig) -> None:
         at = await rig.place(rig.usual)
-        async with listening(rig.adapter) as ear:
-            home = await home_of(rig, ear, at)
-            waiting = asyncio.ensure_future(ear.next())
+        async with reading(rig.adapter) as reader:
+            home = await home_of(rig, reader, at)
+            waiting = asyncio.ensure_future(reader.next())
             await rig.down()
             if Feature.CONNECTION in rig.lacks:
                 waiting.cancel()
@@ -123,13 +125,13 @@ class FailureContract(Contract):
         await rig.say(at, "Are you there?")
         await rig.up()
         await rig.adapter.connect()
-        async with listening(rig.adapter) as ear:
+        async with reading(rig.adapter) as reader:
             if Feature.BACKLOG not in rig.lacks:
                 # The confirmation of the first message may have been lost with the connection.
-                heard = [await ear.next()]
-                if heard[0].text == "This is home.":
-                    heard.append(await ear.next())
-                assert heard[-1].text == "Are you there?"
+                found = await reader.next()
+                if found.text == HOME:
+                    found = await reader.next()
+                assert found.text == "Are you there?"
             await rig.adapter.send(home, part("Yes."), key="1")
             assert await rig.seen("Yes.")
 
@@ -141,13 +143,13 @@ class FailureContract(Contract):
         bad = await rig.place(rig.usual)
         good = await rig.place(rig.usual)
         await rig.break_lookups(bad, trouble, times=1_000)
-        async with contextlib.aclosing(PatientEar(rig.adapter)) as ear:
+        async with contextlib.aclosing(ReconnectingReader(rig.adapter)) as reader:
             await rig.say(bad, "Can you read this?")
             await rig.say(good, "Or this?")
-            await ear.until("Or this?")
+            await reader.until("Or this?")
             await rig.calm()
             await rig.say(bad, "And now?")
-            await ear.until("And now?")
+            await reader.until("And now?")
 
     @pytest.mark.parametrize("trouble", [Trouble.BUSY, Trouble.BROKEN, Trouble.DROP_BEFORE])
     async def test_a_message_is_not_lost_while_its_chat_cannot_be_looked_up_for_a_moment(
@@ -156,9 +158,9 @@ class FailureContract(Contract):
         require_lookup(rig)
         at = await rig.place(rig.usual)
         await rig.break_lookups(at, trouble, times=2)
-        async with contextlib.aclosing(PatientEar(rig.adapter)) as ear:
+        async with contextlib.aclosing(ReconnectingReader(rig.adapter)) as reader:
             await rig.say(at, "Can you read this?")
-            await ear.until("Can you read this?")
+            await reader.until("Can you read this?")
 
     async def test_an_invalid_credential_is_named(self, rig: RemoteRig) -> None:
         await rig.place(rig.usual)
@@ -215,10 +217,10 @@ async def adapter_for(trouble: Trouble, rig: RemoteRig) -> AsyncGenerator[Adapte
 
 
 async def operation(
-    rig: Rig, act: Act, at: Place, ear: Ear
+    rig: Rig, act: Act, at: Place, reader: UpdateReader
 ) -> Callable[[Adapter], Awaitable[object]]:
     """Return a function that performs the operation with an adapter, any number of times."""
-    home = await home_of(rig, ear, at)
+    home = await home_of(rig, reader, at)
     numbers = itertools.count()
     match act:
         case Act.CONNECT:
@@ -235,7 +237,7 @@ async def operation(
                 home, "title", key=f"key {next(numbers)}"
             )
         case Act.FETCH:
-            attachment = await one_attachment(rig, ear, at, PHOTO)
+            attachment = await one_attachment(rig, reader, at, PHOTO)
             return lambda adapter: adapter.fetch(attachment)
         case Act.HISTORY:
             raise AssertionError("the adapter reads it by itself")

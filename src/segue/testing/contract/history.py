@@ -1,4 +1,4 @@
-"""What was written while the adapter was away: heard in order, or reported."""
+"""Messages of an absence: they are received in order, or reported as a gap."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from segue.core.address import Sender
 from segue.core.errors import ConnectFailed
 from segue.platforms import backlog
 from segue.platforms.base import Adapter, Inbound, InboundKind, Wanted
-from segue.testing.contract.base import Contract
 from segue.testing.contract.rig import (
     CHATTER,
     HOME,
     Act,
+    Contract,
     Feature,
     Place,
     RemoteRig,
     home_of,
-    listening,
     part,
+    reading,
     require,
 )
 from segue.testing.peers import Trouble
@@ -41,7 +41,7 @@ class HistoryContract(Contract):
         for text in texts:
             await rig.say(at, text)
         adapter = await come_back(rig, last)
-        assert [it.text for it in await heard(adapter, rig.flood)] == texts
+        assert [it.text for it in await missed(adapter, rig.flood)] == texts
 
     async def test_a_message_that_was_edited_meanwhile_is_heard_in_its_newest_text(
         self, rig: RemoteRig
@@ -52,13 +52,13 @@ class HistoryContract(Contract):
         message = await rig.say(at, "remove A")
         await rig.edit(message, "remove B")
         adapter = await come_back(rig, last)
-        async with listening(adapter) as ear:
-            found = await ear.next()
+        async with reading(adapter) as reader:
+            found = await reader.next()
             while found.text in (HOME, LAST):
-                found = await ear.next()
+                found = await reader.next()
             if found.text == "remove A":
                 assert not adapter.is_caught_up
-                found = await ear.next()
+                found = await reader.next()
             assert found.text == "remove B"
 
     async def test_messages_of_others_do_not_hide_what_the_owner_wrote(
@@ -70,7 +70,7 @@ class HistoryContract(Contract):
         await rig.others(at, CROWD)
         await rig.say(at, "last")
         adapter = await come_back(rig, last)
-        assert [it.text for it in await heard(adapter, 2)] == ["first", "last"]
+        assert [it.text for it in await missed(adapter, 2)] == ["first", "last"]
 
     async def test_what_lies_beyond_the_limit_is_reported_before_the_rest_is_heard(
         self, rig: RemoteRig, monkeypatch: pytest.MonkeyPatch
@@ -82,7 +82,7 @@ class HistoryContract(Contract):
         await rig.others(at, 2 * CROWD)
         await rig.say(at, "recent")
         adapter = await come_back(rig, last)
-        [gap, recent] = await heard(adapter, 2)
+        [gap, recent] = await missed(adapter, 2)
         assert (gap.kind, gap.address) == (InboundKind.GAP, last.address)
         assert gap.gap is not None
         assert gap.gap.since <= gap.gap.until
@@ -97,7 +97,7 @@ class HistoryContract(Contract):
         for number in range(rig.many):
             await rig.say(at, str(number))
         adapter = await come_back(rig, last)
-        [gap] = await heard(adapter, 1)
+        [gap] = await missed(adapter, 1)
         assert (gap.kind, gap.address) == (InboundKind.GAP, last.address)
 
     async def test_a_busy_platform_is_asked_again_when_it_says(
@@ -116,7 +116,7 @@ class HistoryContract(Contract):
             await rig.say(at, text)
         adapter = await come_back(rig, last)
         await rig.fail(Act.HISTORY, Trouble.BUSY, seconds=7.0)
-        assert [it.text for it in await heard(adapter, len(texts))] == texts
+        assert [it.text for it in await missed(adapter, len(texts))] == texts
         assert set(waited) == {7.0}
 
     @pytest.mark.parametrize("trouble", [Trouble.BROKEN, Trouble.DROP_BEFORE])
@@ -131,10 +131,10 @@ class HistoryContract(Contract):
         adapter = await come_back(rig, last)
         await rig.fail(Act.HISTORY, trouble, seconds=0.0)
         with pytest.raises(ConnectFailed):
-            await heard(adapter, 1)
+            await missed(adapter, 1)
         await rig.calm()
         await adapter.connect()
-        assert [it.text for it in await heard(adapter, len(texts))] == texts
+        assert [it.text for it in await missed(adapter, len(texts))] == texts
 
     async def test_a_history_that_always_fails_does_not_stop_what_comes_next(
         self, rig: RemoteRig
@@ -147,17 +147,17 @@ class HistoryContract(Contract):
         for _ in range(backlog.ATTEMPTS - 1):
             await rig.fail(Act.HISTORY, Trouble.BROKEN, seconds=0.0)
             with pytest.raises(ConnectFailed):
-                await heard(adapter, 1)
+                await missed(adapter, 1)
             await rig.calm()
             await adapter.connect()
         await rig.fail(Act.HISTORY, Trouble.BROKEN, seconds=0.0)
-        async with listening(adapter) as ear:
-            found = [await ear.next()]
+        async with reading(adapter) as reader:
+            found = [await reader.next()]
             assert found[0].kind is InboundKind.GAP
             await rig.calm()
             await rig.say(at, "next")
             while found[-1].text != "next":
-                found.append(await ear.next())
+                found.append(await reader.next())
 
     async def test_an_adapter_has_caught_up_when_everything_was_recorded(
         self, rig: RemoteRig
@@ -167,14 +167,14 @@ class HistoryContract(Contract):
         for number in range(rig.many):
             await rig.say(at, str(number))
         adapter = await come_back(rig, last)
-        async with listening(adapter) as ear:
-            found = await ear.next()
+        async with reading(adapter) as reader:
+            found = await reader.next()
             assert not adapter.is_caught_up, "the gateway has not recorded it"
             while found.text != str(rig.many - 1):
-                found = await ear.next()
+                found = await reader.next()
             await rig.say(at, "next")
             while found.text != "next":
-                found = await ear.next()
+                found = await reader.next()
             assert adapter.is_caught_up
 
     async def test_after_a_restart_in_the_middle_the_rest_is_heard_and_the_ids_are_the_same(
@@ -186,11 +186,11 @@ class HistoryContract(Contract):
         for text in texts:
             await rig.say(at, text)
         adapter = await come_back(rig, last)
-        first, second = await heard(adapter, 2)
+        first, second = await missed(adapter, 2)
         assert [first.text, second.text] == texts[:2]
         await adapter.close()
         restarted = await come_back(rig, first)
-        rest = await heard(restarted, len(texts) - 1, known=[first])
+        rest = await missed(restarted, len(texts) - 1, known=[first])
         assert [it.text for it in rest] == texts[1:]
         assert rest[0].update_id == second.update_id
 
@@ -204,8 +204,8 @@ class HistoryContract(Contract):
         adapter = await rig.restarted()
         await adapter.send(last.address, part("an answer from before"), key="answer")
         adapter.remember({last.address: last.update_id}, wanted=only(rig.anna))
-        [missed] = await heard(adapter, 1)
-        assert missed.text == "missed"
+        [found] = await missed(adapter, 1)
+        assert found.text == "missed"
 
     async def test_after_a_restart_in_the_middle_a_thread_that_began_meanwhile_is_heard(
         self, rig: RemoteRig
@@ -222,24 +222,24 @@ class HistoryContract(Contract):
         recorded = {last.address: last.update_id}
         adapter.remember(recorded, contact=contact, wanted=only(rig.anna))
         found: list[Inbound] = []
-        async with listening(adapter) as ear:
+        async with reading(adapter) as reader:
             while not found or found[-1].text != "later":
-                found.append(await ear.next())
+                found.append(await reader.next())
         recorded |= {it.address: it.update_id for it in found}
         restarted = await rig.restarted()
         restarted.remember(recorded, contact=contact, wanted=only(rig.anna))
         new = [it for it in found if it.text not in (HOME, LAST)]
-        new += await heard(restarted, 3 - len(new), known=[last, *found])
+        new += await missed(restarted, 3 - len(new), known=[last, *found])
         assert sorted(it.text for it in new) == ["in the thread", "later", "root"]
 
 
 async def leave(rig: RemoteRig) -> tuple[Place, Inbound]:
     """A chat, and the last update in it that is recorded. The adapter is away."""
     at = await rig.place(rig.usual)
-    async with listening(rig.adapter) as ear:
-        await home_of(rig, ear, at)
+    async with reading(rig.adapter) as reader:
+        await home_of(rig, reader, at)
         await rig.say(at, LAST)
-        last = await ear.next()
+        last = await reader.next()
     await rig.adapter.close()
     await rig.noticed()
     return at, last
@@ -259,15 +259,16 @@ def only(user: str) -> Wanted:
     return wanted
 
 
-async def heard(adapter: Adapter, count: int, known: Sequence[Inbound] = ()) -> list[Inbound]:
-    """The first updates that the gateway would not know. A platform that keeps updates may deliver
+async def missed(adapter: Adapter, count: int, known: Sequence[Inbound] = ()) -> list[Inbound]:
+    """The first updates that the gateway does not know. A platform that keeps updates may deliver
     older ones again, and those of others."""
     ids = {it.update_id for it in known}
     found: list[Inbound] = []
-    async with listening(adapter) as ear:
+    async with reading(adapter) as reader:
         while len(found) < count:
-            inbound = await ear.next()
-            is_new = inbound.text not in (HOME, LAST, CHATTER) and inbound.update_id not in ids
+            inbound = await reader.next()
+            is_known = inbound.update_id in ids or inbound.text in (HOME, LAST, CHATTER)
             ids.add(inbound.update_id)
-            found += [inbound] if is_new else []
+            if not is_known:
+                found.append(inbound)
     return found

@@ -32,6 +32,10 @@ class Specimen:
     """If one of these is missing or has another type, the update is malformed."""
 
 
+_DEEP_UPDATES = 200
+"""Updates after which none is nested deeply. Those are large, so a few are enough."""
+
+
 def broken(
     specimens: Sequence[Specimen], count: int, seed: int, *, raw: bool = True
 ) -> Iterator[str]:
@@ -44,8 +48,9 @@ def broken(
     if raw:
         ways = (*ways, _cut, _scrambled, _another, _deep)
     for number in range(count):
-        # Deeply nested updates are large, so a few are enough.
-        way = ways[number % (len(ways) if number < 200 or not raw else len(ways) - 1)]
+        if raw and number == _DEEP_UPDATES:
+            ways = ways[:-1]
+        way = ways[number % len(ways)]
         yield way(chance.choice(specimens), chance)
 
 
@@ -58,10 +63,15 @@ def oversized(specimen: Specimen, stand_ins: Mapping[object, str], serial: str) 
     texts = [path for path in _texts(update) if path[-1] not in _KINDS]
     others = [it for it in texts if _at(update, it) not in stand_ins.values()]
     for number, paths in enumerate((*([path] for path in texts), others)):
-        numbered = _exchanged(update, {serial: f"{serial}{number}"} if serial else {})
+        numbered = _numbered(update, serial, f"{number}")
         yield _text(_lengthened(numbered, paths, "x" * _LONG, keep=False))
-        numbered = _exchanged(update, {serial: f"{serial}{number}b"} if serial else {})
+        numbered = _numbered(update, serial, f"{number}b")
         yield _text(_lengthened(numbered, paths, "9" * _LONG, keep=True))
+
+
+def _numbered(update: Any, serial: str, number: str) -> Any:
+    """The update with `number` after the text `serial`, if it has one."""
+    return _exchanged(update, {serial: serial + number}) if serial else update
 
 
 def _exchanged(value: Any, stand_ins: Mapping[object, str]) -> Any:

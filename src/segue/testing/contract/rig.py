@@ -1,4 +1,8 @@
-"""The rig: what the contract suite needs from a platform in order to test its adapter."""
+"""The rig: what the contract suite needs from a platform in order to test its adapter.
+
+`Rig` and `RemoteRig` are the classes to derive from. After them comes what the parts of the suite
+share.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import ClassVar
 
 import pytest
 
@@ -293,6 +298,34 @@ class RemoteRig(Rig):
         raise NotImplementedError
 
 
+# For the parts of the suite
+
+ODD_TEXTS = (
+    "Grüße, 世界! Ελληνικά, עברית, العربية",
+    "👩‍👩‍👧‍👦 🇩🇪 👍🏽 e\u0301 \U0001f9d1\u200d\U0001f680",
+    "<b>not bold</b> & *not* _this_ either [x](y) `z` \\ \\n {0} %s $HOME",
+    "two\nlines\n\nand a\ttab",
+    "/not a command",
+    "@everyone <!channel> <@U1>",
+)
+PHOTO = File("photo.png", "image/png", bytes(range(256)) * 40)
+
+
+class Contract:
+    """Tests with a fixture `rig`, which the subclass or its module must have."""
+
+    pytestmark: ClassVar = [pytest.mark.anyio]
+
+    @pytest.fixture
+    def anyio_backend(self) -> str:
+        return "asyncio"
+
+    @pytest.fixture
+    def shape(self, rig: Rig) -> str:
+        """The kind of chat that a test takes place in."""
+        return rig.usual
+
+
 def require(rig: Rig, *features: Feature) -> None:
     """Skip the test unless the platform has all of these features."""
     for feature in features:
@@ -300,7 +333,7 @@ def require(rig: Rig, *features: Feature) -> None:
             pytest.skip(f"the platform lacks {feature}")
 
 
-class Ear:
+class UpdateReader:
     """Reads what an adapter receives."""
 
     def __init__(self, received: AsyncGenerator[Inbound | None]) -> None:
@@ -317,12 +350,12 @@ class Ear:
 
 
 @contextlib.asynccontextmanager
-async def listening(adapter: Adapter) -> AsyncGenerator[Ear]:
+async def reading(adapter: Adapter) -> AsyncGenerator[UpdateReader]:
     async with contextlib.aclosing(adapter.receive()) as received:
-        yield Ear(received)
+        yield UpdateReader(received)
 
 
-class PatientEar:
+class ReconnectingReader:
     """Reads what an adapter receives, as the gateway does: it connects again after a failure, and
     acknowledges what can be."""
 
@@ -353,22 +386,22 @@ class PatientEar:
             return None
 
 
-async def hearing(adapter: Adapter, text: str) -> Inbound:
+async def received(adapter: Adapter, text: str) -> Inbound:
     """Return the first update with that text."""
-    async with contextlib.aclosing(PatientEar(adapter)) as ear:
-        return await ear.until(text)
+    async with contextlib.aclosing(ReconnectingReader(adapter)) as reader:
+        return await reader.until(text)
 
 
-async def home_of(rig: Rig, ear: Ear, at: Place) -> Address:
+async def home_of(rig: Rig, reader: UpdateReader, at: Place) -> Address:
     """The address of a chat, taken from a plain message in it."""
     await rig.say(at, HOME)
-    return (await ear.next()).address
+    return (await reader.next()).address
 
 
-async def one_attachment(rig: Rig, ear: Ear, at: Place, file: File) -> Attachment:
+async def one_attachment(rig: Rig, reader: UpdateReader, at: Place, file: File) -> Attachment:
     """Let Anna send a file and return the resulting attachment."""
     await rig.say(at, "a file", [file])
-    [attachment] = (await ear.next()).attachments
+    [attachment] = (await reader.next()).attachments
     return attachment
 
 

@@ -11,8 +11,7 @@ from segue.testing.contract.failures import FailureContract
 from segue.testing.contract.history import HistoryContract
 from segue.testing.contract.inbound import InboundContract
 from segue.testing.contract.outbound import OutboundContract
-from segue.testing.contract.readers import ReadersContract
-from segue.testing.contract.threads import ThreadContract
+from segue.testing.contract.threads import ReadersContract, ThreadContract
 
 
 class AdapterContract(ThreadContract, InboundContract, OutboundContract, ConnectionContract):

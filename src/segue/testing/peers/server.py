@@ -194,8 +194,9 @@ class Server(ABC, Generic[Settings, AnyState]):
                 journal.write(msgspec.json.encode(called) + b"\n")
 
     async def _answer_test(self, request: Request) -> Response:
-        done, answer = await self.obey(request.body)
-        return Response(200 if done else 400, body=answer)
+        is_done, answer = await self.obey(request.body)
+        status = 200 if is_done else 400
+        return Response(status, body=answer)
 
     async def obey(self, said: bytes) -> tuple[bool, bytes]:
         """Carry out an order given as JSON. Return whether it succeeded, and the answer as JSON."""

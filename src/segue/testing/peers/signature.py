@@ -14,11 +14,14 @@ import msgspec
 def parameters(method: Callable[..., object]) -> type[msgspec.Struct]:
     """The parameters of a method, as a type."""
     hints = get_type_hints(method, include_extras=True)
-    fields: list[Any] = [
-        (it.name, hints[it.name], *([] if it.default is it.empty else [it.default]))
-        for it in inspect.signature(method).parameters.values()
-        if it.name != "self"
-    ]
+    fields: list[Any] = []
+    for it in inspect.signature(method).parameters.values():
+        if it.name == "self":
+            continue
+        if it.default is it.empty:
+            fields.append((it.name, hints[it.name]))
+        else:
+            fields.append((it.name, hints[it.name], it.default))
     return msgspec.defstruct("Parameters", fields, kw_only=True, forbid_unknown_fields=True)
 
 

@@ -123,7 +123,8 @@ class Place(NamedTuple, Generic[AnyChat, AnyThread]):
 
     @property
     def ids(self) -> tuple[Any, Any]:
-        return self.chat.id, None if self.thread is None else self.thread.id
+        thread = None if self.thread is None else self.thread.id
+        return self.chat.id, thread
 
 
 class State(Generic[Settings, Id, AnyChat, AnyThread, AnyMessage]):
@@ -178,16 +179,16 @@ class State(Generic[Settings, Id, AnyChat, AnyThread, AnyMessage]):
     def post(self, message: AnyMessage) -> AnyMessage:
         """Show the message, in place of any draft."""
         self.drafts.pop((message.chat, message.thread), None)
-        return self.keep(message)
+        return self.put(message)
 
     def edit(self, before: AnyMessage, after: AnyMessage) -> AnyMessage:
         """Replace a message by its new version."""
         earlier = (*before.earlier, before.text)
         now = time.monotonic()
         date = int(time.time())
-        return self.keep(replace(after, earlier=earlier, edited=date, at=now))
+        return self.put(replace(after, earlier=earlier, edited=date, at=now))
 
-    def keep(self, message: AnyMessage) -> AnyMessage:
+    def put(self, message: AnyMessage) -> AnyMessage:
         self.messages[message.chat, message.id] = message
         return message
 
@@ -198,7 +199,8 @@ class State(Generic[Settings, Id, AnyChat, AnyThread, AnyMessage]):
     def locate(self, name: Id) -> Place[AnyChat, AnyThread] | None:
         """The chat or thread with that id, where no chat has the id of a thread."""
         thread = next((it for it in self.threads.values() if it.id == name), None)
-        chat = self.chats.get(name if thread is None else thread.chat)
+        chat_id = name if thread is None else thread.chat
+        chat = self.chats.get(chat_id)
         return None if chat is None else Place(chat, thread)
 
     def page(

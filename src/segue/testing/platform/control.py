@@ -88,7 +88,7 @@ class Control(peers.Control[State]):
         """Delete a user's message."""
         at = self._message(message)
         del self.state.messages[at.chat, at.id]
-        self.state.tell(Removed, at, message=at.id)
+        self.state.emit(Removed, at, message=at.id)
 
     def press(self, user: str, message: str, label: str, data: str | None = None) -> None:
         """Press the button with that label.
@@ -99,12 +99,12 @@ class Control(peers.Control[State]):
         there = (button.data for button in at.buttons if button.label == label)
         if (data := data or next(there, None)) is None:
             raise missing("button", label)
-        self.state.tell(Pressed, at, user, message=at.id, data=data)
+        self.state.emit(Pressed, at, user, message=at.id, data=data)
 
     def join(self, user: str, chat: str) -> None:
         """Start the chat with the bot, or add the bot to it."""
         at = Message(id="", chat=self.state.chat(chat).id, author=user)
-        self.state.tell(Joined, at)
+        self.state.emit(Joined, at)
 
     def delete_thread(self, thread: str) -> None:
         found = next((it for it in self.state.threads if it[1] == thread), None)

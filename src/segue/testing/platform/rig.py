@@ -99,7 +99,8 @@ class PeerRig(FakeRig):
 
     async def inhabit(self, at: Place, *, with_anna: bool) -> None:
         bob = await self.driver.user("Bob")
-        await self.driver.populate(at.chat, [self.anna, bob] if with_anna else [bob])
+        members = [self.anna, bob] if with_anna else [bob]
+        await self.driver.populate(at.chat, members)
 
     async def other_bot_says(self, at: Place, text: str) -> None:
         bot = await self.driver.user("Other", bot=True)

@@ -191,7 +191,8 @@ class Methods:
             raise Refuse(400, "no_threads", "This chat cannot have threads.")
         if chat.shape is Shape.THREADS_REFUSED:
             raise Refuse(403, "no_permission", "The bot may not open threads in this chat.")
-        name = self._state.name("message" if chat.shape in _SEEDED else "topic")
+        kind = "message" if chat.shape in _SEEDED else "topic"
+        name = self._state.name(kind)
         self._state.threads[chat.id, name] = Thread(
             id=name, chat=chat.id, title=call.title, key=call.key
         )

@@ -157,14 +157,15 @@ class State(peers.State[Rules, str, Chat, Thread, Message]):
     def say(self, message: Message, *, files: Files = (), command: bool = False) -> None:
         """Show the message, and queue an update for the bot."""
         self.post(message)
-        self.tell(Commanded if command else Said, message, message=self._wire(message, files))
+        kind = Commanded if command else Said
+        self.emit(kind, message, message=self._wire(message, files))
 
     def change(self, before: Message, after: Message) -> None:
         """Replace the message, and queue an update for the bot."""
         changed = self.edit(before, after)
-        self.tell(Changed, changed, message=self._wire(changed))
+        self.emit(Changed, changed, message=self._wire(changed))
 
-    def tell(
+    def emit(
         self, kind: Callable[..., Update], at: Message, user: str = "", **more: object
     ) -> None:
         """Queue an update about that message, caused by its author or by `user`."""
