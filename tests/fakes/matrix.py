@@ -106,7 +106,8 @@ class Proxy:
         try:
             room = _ROOM.search(path)
             async with self.faults.around(name, room and room[1]):
-                answer = await (self._sync if name == "sync" else self._pass)(request)
+                handle = self._sync if name == "sync" else self._pass
+                answer = await handle(request)
         except Refuse as refused:
             return refused.response
         except Garble:

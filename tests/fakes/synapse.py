@@ -135,7 +135,8 @@ class Server:
         process = self._process
         self._process = None
         if process is not None:
-            (process.kill if kill else process.terminate)()
+            stop = process.kill if kill else process.terminate
+            stop()
             process.wait(_STARTS)
 
     def keep_empty(self) -> None:

@@ -87,7 +87,8 @@ class Control(GatewayControl[State]):
 
     def delete_channel(self, channel: int) -> None:
         """Delete a channel or a thread."""
-        chat, thread = at = self.state.place(channel)
+        at = self.state.place(channel)
+        chat, thread = at
         event = "CHANNEL_DELETE" if thread is None else "THREAD_DELETE"
         self.state.tell(event, self.state.objects.place(at), chat)
         if self.state.threads.pop((chat.id, channel), None) is None:
@@ -164,15 +165,19 @@ class Control(GatewayControl[State]):
 
     def slash(self, user: int, channel: int, text: str) -> int:
         """Use a command that is offered there, as `/status disk`. Return the id of its use."""
-        (chat, thread) = self.state.place(channel)
-        (name, _, rest) = text[1:].partition(" ")
-        known = self.state.commands.get(0, {})
+        chat, thread = self.state.place(channel)
+        name, _, rest = text[1:].partition(" ")
+        everywhere = self.state.commands.get(0, {})
         context = int(not chat.guild)
-        known = {at: it for at, it in known.items() if context in it.get("contexts", (0, 1))}
-        known |= self.state.commands.get(chat.guild, {}) if chat.guild else {}
+        known = {at: it for at, it in everywhere.items() if context in it.get("contexts", (0, 1))}
+        if chat.guild:
+            known |= self.state.commands.get(chat.guild, {})
         check(name in known and not (thread and thread.closed), 404)
         first = known[name]["options"][:1]
-        check(first if rest else not any(it.get("required") for it in first), 404)
+        if rest:
+            check(first, 404)
+        else:
+            check(not any(it.get("required") for it in first), 404)
         values = [{"name": it["name"], "type": 3, "value": rest} for it in first if rest]
         data: Json = {"id": known[name]["id"], "name": name, "type": 1, "options": values}
         return self._interact(2, user, channel, data, None)

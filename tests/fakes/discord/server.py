@@ -297,8 +297,11 @@ class Methods(RestMethods[State]):
 
 
 def _buttons(rows: tuple[Json, ...]) -> tuple[Button, ...]:
-    every = [(row, it) for row, one in enumerate(rows) for it in one["components"]]
-    return tuple(Button(label=it["label"], data=it["custom_id"], row=row) for row, it in every)
+    buttons: list[Button] = []
+    for row, one in enumerate(rows):
+        for it in one["components"]:
+            buttons.append(Button(label=it["label"], data=it["custom_id"], row=row))
+    return tuple(buttons)
 
 
 class Server(RestServer[Settings, State]):

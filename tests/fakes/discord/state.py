@@ -454,11 +454,13 @@ class State(GatewayState[Settings, int, Chat, Thread, Message]):
     def join(self, thread: Thread, *names: int) -> None:
         """Add members. The bot learns of the others only with the GUILD_MEMBERS intent."""
         members = tuple(dict.fromkeys((*thread.members, *names)))
-        joined = self.threads[thread.chat, thread.id] = replace(thread, members=members)
+        joined = replace(thread, members=members)
+        self.threads[thread.chat, thread.id] = joined
         if BOT in members and BOT not in thread.members:
             self.update(joined, "THREAD_CREATE")
 
     def snapshot(self, chat: int | None) -> Shown:
-        every = [it for some in self.commands.values() for it in some.values()]
-        commands = {it["name"]: it["description"] for it in every}
+        commands: dict[str, str] = {}
+        for some in self.commands.values():
+            commands |= {it["name"]: it["description"] for it in some.values()}
         return Shown(**self.shown(chat, commands=commands))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import itertools
 import secrets
 import urllib.parse
 from collections import Counter
@@ -98,7 +99,7 @@ class Hub:
         settings: HubSettings = self._state.settings
         if len(self._flying) >= settings.parallel:
             return ()
-        flying = {it for them in self._flying.values() for it in them}
+        flying = set(itertools.chain.from_iterable(self._flying.values()))
         free = [it for it in self._state.updates.waiting if it.number not in flying]
         if settings.parallel == 1 and free and free[0].number in self._waits:
             return ()
@@ -107,11 +108,13 @@ class Hub:
 
     async def _shake(self) -> None:
         challenge = str(secrets.randbelow(10**9))
-        entered = url, token = self.url, self._verify_token
+        url = self.url
+        token = self._verify_token
         asked = {"hub.mode": "subscribe", "hub.challenge": challenge, "hub.verify_token": token}
         status, body = await http.request("GET", f"{url}?{urllib.parse.urlencode(asked)}")
         is_good = status == 200 and body == challenge.encode()
-        self.is_verified = is_good and entered == (self.url, self._verify_token)
+        was_changed = url != self.url or token != self._verify_token
+        self.is_verified = is_good and not was_changed
         self.answers[status] += not is_good
         self._state.pulse.beat()
         if not is_good:
@@ -154,6 +157,7 @@ def _merged(updates: Sequence[Update]) -> bytes:
     """One payload with the entries of all."""
     if len(updates) == 1:
         return updates[0].frame.encode("utf-8", "surrogatepass")
-    payloads = [found for it in updates if (found := _payload(it)) is not None]
-    entries = [entry for payload in payloads for entry in payload.get("entry", ())]
+    found = [_payload(it) for it in updates]
+    payloads = [it for it in found if it is not None]
+    entries = [*itertools.chain.from_iterable(it.get("entry", ()) for it in payloads)]
     return msgspec.json.encode({**payloads[0], "entry": entries})

@@ -60,11 +60,11 @@ class Routes:
         self._shapes = shapes.types(read.shapes)
         self._body = body
         self._ignored = ignored
-        self._all = [
-            (re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", at)), name, call)
-            for name, call in read.calls.items()
-            for at in call.at
-        ]
+        self._all: list[tuple[re.Pattern[str], str, Call]] = []
+        for name, call in read.calls.items():
+            for at in call.at:
+                pattern = re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", at))
+                self._all.append((pattern, name, call))
 
     def find(self, method: str, path: str) -> tuple[str, Call, dict[str, str]] | None:
         """The name of a call, the call and the values in the path, or None."""
@@ -83,8 +83,15 @@ class Routes:
         query = {name: value for name, value in pairs if name not in self._ignored}
         body, files = _body(request, self._body)
         sizes = {name: {"name": it.name, "size": len(it.content)} for name, it in files.items()}
-        record = {**path, **query, **({} if body is None else {"body": body}), **sizes}
-        given = {*query, *(["files"] if files else []), *(["body"] if body else [])}
+        record = {**path, **query}
+        if body is not None:
+            record["body"] = body
+        record |= sizes
+        given = set(query)
+        if files:
+            given.add("files")
+        if body:
+            given.add("body")
         for name in given - kinds.keys():
             raise Malformed(f"{handler.__name__} has no parameter {name!r}")
         try:
@@ -97,10 +104,13 @@ class Routes:
             raise Malformed(str(error)) from error
         if call.body:
             sent: Any = {} if body is None else body
-            if wrong := shapes.flaw(sent, self._shapes[call.body]):
+            wrong = shapes.flaw(sent, self._shapes[call.body])
+            if wrong:
                 raise Malformed(wrong)
             values["body"] = sent
-        return values | ({"files": files} if files else {}), record
+        if files:
+            values["files"] = files
+        return values, record
 
 
 class RestMethods(Generic[AnyState]):
@@ -178,7 +188,8 @@ class RestServer(Server[Settings, AnyState]):
         handler = getattr(self.methods, name)
         arguments, record.parameters = self.routes.arguments(call, handler, values, request)
         effect = functools.partial(handler, methods, **arguments)
-        return effect, None if methods.chat is None else str(methods.chat)
+        chat = None if methods.chat is None else str(methods.chat)
+        return effect, chat
 
 
 def _body(request: Request, field: str) -> tuple[Any, Files]:
@@ -193,7 +204,9 @@ def _body(request: Request, field: str) -> tuple[Any, Files]:
         files = form.files
     elif text and kind != "application/json":
         raise Malformed(f"the content type {kind} is not one of those that calls have")
+    if not text:
+        return None, files
     try:
-        return (msgspec.json.decode(text) if text else None), files
+        return msgspec.json.decode(text), files
     except (msgspec.MsgspecError, RecursionError) as error:
         raise Malformed(f"the body is not JSON: {error}") from error

@@ -83,7 +83,11 @@ class SessionUpdates(Updates, Generic[AnySession]):
     def cut(self, code: int | None, *, forget: bool) -> None:
         """Close all connections with that code, or drop them. Forget what could be resumed."""
         for session in self.sessions.values():
-            if session.wire is not None:
-                session.wire.drop() if code is None else session.wire.close(code)
+            if session.wire is None:
+                continue
+            if code is None:
+                session.wire.drop()
+            else:
+                session.wire.close(code)
         if forget:
             self.sessions.clear()

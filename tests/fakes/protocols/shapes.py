@@ -56,10 +56,12 @@ def _object(name: str, fields: dict[str, Any], known: Mapping[str, Any]) -> Any:
     tag = None
     if len(fields.get("type", ())) == 1:
         [tag] = fields.pop("type")
-    made: list[Any] = [
-        (key[:-1], kind(it, known) | None, None) if key.endswith("?") else (key, kind(it, known))
-        for key, it in fields.items()
-    ]
+    made: list[Any] = []
+    for key, it in fields.items():
+        if key.endswith("?"):
+            made.append((key[:-1], kind(it, known) | None, None))
+        else:
+            made.append((key, kind(it, known)))
     bases = (known[base],) if base else (msgspec.Struct,)
     strict = not more
     return defstruct(name, made, bases=bases, tag=tag, kw_only=True, forbid_unknown_fields=strict)

@@ -108,7 +108,8 @@ class Pushed(Updates, ABC):
         if not self.sockets:
             self._backlog.append((update, attempt))
             return
-        self.sockets.append(socket := self.sockets.pop(0))
+        socket = self.sockets.pop(0)
+        self.sockets.append(socket)
         name = f"{update.number}-{attempt}"
         if (frame := self.frame(update, attempt, name)) is None:
             socket.send(update.frame)

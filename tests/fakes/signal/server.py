@@ -73,7 +73,8 @@ class Methods:
         if not self._state.settings.network:
             raise RpcRefuse(IO, "Link request error: Connection closed!")
         no = self._state.number("link")
-        self._state.links[uri := f"sgnl://linkdevice?uuid={no}&pub_key=BQ%2B{no}"] = ""
+        uri = f"sgnl://linkdevice?uuid={no}&pub_key=BQ%2B{no}"
+        self._state.links[uri] = ""
         return {"deviceLinkUri": uri}
 
     async def finish_link(self, it: Any) -> Json:
@@ -83,7 +84,8 @@ class Methods:
         check(uri, "Missing deviceLinkUri.")
         check(uri in state.links, "Unknown device link uri.")
         await state.pulse.until(lambda: bool(state.links.get(uri)), 60.0)
-        check(number := state.links.pop(uri), "Link request timed out, please try again.")
+        number = state.links.pop(uri)
+        check(number, "Link request timed out, please try again.")
         check(number not in state.accounts, f"The user {number} already exists")
         accounts = (*state.accounts, number)
         state.settings = replace(state.settings, accounts=accounts, revoked=False)
@@ -264,9 +266,12 @@ class Server(peers.Server[Settings, State]):
 
     def _call(self, name: str, call: RpcCall, record: Record) -> tuple[Effect, str | None]:
         settings = self.state.settings
-        record.parameters = given = dict(call.params or {})
+        given = dict(call.params or {})
+        record.parameters = given
         record.method = "edit" if name == "send" and "editTimestamp" in given else name
-        missing = {*settings.missing, *(_ACCOUNTS if settings.single else ())}
+        missing = set(settings.missing)
+        if settings.single:
+            missing.update(_ACCOUNTS)
         if name not in METHODS or name in missing:
             is_mistake = name not in METHODS
             raise RpcRefuse(jsonrpc.NO_METHOD, "Method not implemented", mistake=is_mistake)
@@ -276,7 +281,8 @@ class Server(peers.Server[Settings, State]):
         it: Any = jsonrpc.arguments(name, taken, given)
         chat = [*(getattr(it, "recipient", None) or ()), *(getattr(it, "groupId", None) or ())]
         handler = getattr(Methods(self.state), declared.do)
-        return functools.partial(handler, it), chat[0] if chat else None
+        first = chat[0] if chat else None
+        return functools.partial(handler, it), first
 
     def _check_account(self, account: object) -> None:
         """SignalJsonRpcCommandHandler.handleRequest"""

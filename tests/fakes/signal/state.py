@@ -213,7 +213,10 @@ class State(peers.State[Settings, str, Chat, Thread, Message]):
         if by.id == ME.id:
             to = {"source": None, "known": None} if group else who(self.users[chat])
             sent = fill("sent", **to, uuid=None if group else chat)
-            sent |= {"editMessage": parts["edit"]} if edits else parts["data"]
+            if edits:
+                sent["editMessage"] = parts["edit"]
+            else:
+                sent |= parts["data"]
             parts = {"sync": {"sentMessage": sent}}
         number = ME.username if self.settings.names_account else None
         event = fill("receive", number=number, at=at, **who(by), **_PARTS | parts)

@@ -34,7 +34,8 @@ def checked(given: Sequence[Any]) -> tuple[Json, ...]:
     actions = [block["elements"] for block in given if not wrong and block["type"] == "actions"]
     for row in (given, *actions):
         ids = [it.get("block_id") or it.get("action_id") or object() for it in row]
-        wrong = wrong or ("an id is used twice" if len(set(ids)) < len(ids) else "")
+        if not wrong and len(set(ids)) < len(ids):
+            wrong = "an id is used twice"
     if wrong:
         raise mistake(wrong, "invalid_blocks")
     long = sum(len(block["text"]) for block in given if block["type"] == "markdown")
@@ -52,22 +53,25 @@ def appended(chunks: Sequence[Any] | None, markdown: str | None) -> str:
 
 def displayed(blocks: Iterable[Any]) -> str:
     """The text of the blocks, without the buttons, a line for each."""
-    return "\n".join(
-        it if isinstance(it, str) else it["text"]
-        for block in blocks
-        if block["type"] != "actions"
-        for it in block.get("elements", [block.get("text")])
-    )
+    lines: list[str] = []
+    for block in blocks:
+        if block["type"] == "actions":
+            continue
+        for it in block.get("elements", [block.get("text")]):
+            lines.append(it if isinstance(it, str) else it["text"])
+    return "\n".join(lines)
 
 
 def buttons(blocks: Iterable[Any]) -> dict[str, Any]:
     """The buttons by label, each with the ids that Slack adds."""
-    return {
-        it["text"]["text"]: {"action_id": f"a{place}", "block_id": block["block_id"], **it}
-        for block in blocks
-        if block["type"] == "actions"
-        for place, it in enumerate(block["elements"])
-    }
+    found: dict[str, Any] = {}
+    for block in blocks:
+        if block["type"] != "actions":
+            continue
+        for place, it in enumerate(block["elements"]):
+            added = {"action_id": f"a{place}", "block_id": block["block_id"]}
+            found[it["text"]["text"]] = {**added, **it}
+    return found
 
 
 def mentions(text: str) -> tuple[str, ...]:

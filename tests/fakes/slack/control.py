@@ -90,7 +90,9 @@ class Control(peers.Control[State]):
         message = self._written(user, chat, text, thread)
         message = replace(message, team=team)
         stored = tuple(state.add_file(state.name("F"), it) for it in files)
-        subtype = "bot_message" if state.users[user].bot else "file_share" if files else ""
+        subtype = "file_share" if files else ""
+        if state.users[user].bot:
+            subtype = "bot_message"
         return state.say(replace(message, files=stored, subtype=subtype)).id
 
     def chat_on(self, user: str, chat: str, text: str, count: int, thread: Ts = None) -> None:

@@ -64,7 +64,9 @@ class Methods:
         return fill("auth")
 
     def open_socket(self, _: Any) -> Json:
-        self._state.links.add(link := f"/link/?ticket={self._state.name('t')}")
+        ticket = self._state.name("t")
+        link = f"/link/?ticket={ticket}"
+        self._state.links.add(link)
         return {"url": self._state.url.replace("http", "ws", 1) + link}
 
     # Messages

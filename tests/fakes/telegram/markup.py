@@ -48,11 +48,11 @@ def is_empty(text: str) -> bool:
 
 def found(text: str) -> tuple[Entity, ...]:
     """The commands and mentions that Telegram detects in a user's text."""
-    entities = [
-        Entity(type=kind, offset=units(text[: it.start()]), length=units(it[0]))
-        for kind, pattern in _FOUND.items()
-        for it in pattern.finditer(text)
-    ]
+    entities: list[Entity] = []
+    for kind, pattern in _FOUND.items():
+        for it in pattern.finditer(text):
+            offset = units(text[: it.start()])
+            entities.append(Entity(type=kind, offset=offset, length=units(it[0])))
     return tuple(sorted(entities, key=lambda it: it.offset))
 
 

@@ -365,17 +365,22 @@ def _caption(text: str, mode: Mode) -> dict[str, Any]:
 
 
 def _formatted(text: str, mode: Mode, limit: int, too_long: str) -> dict[str, Any]:
-    made = (parse_html(cleaned(text)) if mode else Formatted(cleaned(text))).trimmed()
-    if units(made.text) > limit:
+    plain = cleaned(text)
+    formatted = parse_html(plain) if mode else Formatted(plain)
+    trimmed = formatted.trimmed()
+    if units(trimmed.text) > limit:
         raise bad(too_long)
-    return {"text": made.text, "entities": made.entities}
+    return {"text": trimmed.text, "entities": trimmed.entities}
 
 
 def _buttons(keyboard: Keyboard) -> tuple[Button, ...]:
     rows = keyboard.inline_keyboard
     if sum(map(len, rows)) > 100:
         raise bad("reply markup is too long")
-    return tuple(_button(it, number) for number, row in enumerate(rows) for it in row)
+    buttons: list[Button] = []
+    for number, row in enumerate(rows):
+        buttons += [_button(it, number) for it in row]
+    return tuple(buttons)
 
 
 def _button(it: InlineButton, row: int) -> Button:

@@ -249,7 +249,8 @@ class State(peers.State[Settings, int, Chat, Topic, Message]):
         """Open a topic with a service message. They have the same id."""
         more = {"forum_topic_created": {"name": title, "icon_color": 7322096}}
         number = self.service(chat, by, more).id
-        topic = self.threads[chat.id, number] = Topic(chat=chat.id, id=number, title=title, by=by)
+        topic = Topic(chat=chat.id, id=number, title=title, by=by)
+        self.threads[chat.id, number] = topic
         return topic
 
     def service(

@@ -76,9 +76,12 @@ class Control(peers.Control[State]):
         kind = next((k for k in ("audio", "video") if upload.media_type in MEDIA[k][1]), "document")
         kind = "image" if upload.kind is peers.FileKind.PHOTO else kind
         about = fill("media", it=file, content=upload.content)
-        about |= {"filename": file.name} if kind == "document" else {}
-        about |= {"voice": True} if kind == "audio" else {}
-        about |= {"caption": message.text} if message.text else {}
+        if kind == "document":
+            about["filename"] = file.name
+        if kind == "audio":
+            about["voice"] = True
+        if message.text:
+            about["caption"] = message.text
         return replace(message, kind=kind, files=(file,)), {kind: about}
 
     def send(self, user: str, kind: str, content: Json, *, reply_to: str | None = None) -> str:
@@ -92,7 +95,9 @@ class Control(peers.Control[State]):
     def react(self, user: str, message: str, emoji: str) -> str:
         """React to a message; an empty emoji takes the reaction back. Return the id of that."""
         self.state.put(replace(self.state.message(message), reaction=emoji))
-        content = {"message_id": message, **({"emoji": emoji} if emoji else {})}
+        content = {"message_id": message}
+        if emoji:
+            content["emoji"] = emoji
         return self.send(user, "reaction", content)
 
     def press(self, user: str, message: str, label: str) -> str:
@@ -111,7 +116,8 @@ class Control(peers.Control[State]):
         after = self.state.edit(before, replace(before, text=text))
         content: Json = {"type": "text", "text": {"body": text}}
         context = self._context(before.reply_to, before.forwarded)
-        content |= {"context": context} if context else {}
+        if context:
+            content["context"] = context
         change = replace(after, id=self.state.wamid(after.author), kind="edit")
         edited = {"original_message_id": message, "message": content}
         self.state.hear(change, {"edit": edited})

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -60,7 +61,9 @@ class Methods(RestMethods[State]):
         is_mark = "status" in body
         to = str(body.get("to", NUMBER)).removeprefix("+")
         check(to.isdecimal() and 5 <= len(to) <= 15, 131009, details=f"{to} is no phone number")
-        if wrong := shapes.flaw(body, _SHAPES["Read" if is_mark else "Sent"]):
+        shape = "Read" if is_mark else "Sent"
+        wrong = shapes.flaw(body, _SHAPES[shape])
+        if wrong:
             raise refuse.invalid(wrong)
         return self._mark_read(body) if is_mark else self._send(body)
 
@@ -118,7 +121,7 @@ class Methods(RestMethods[State]):
             check(_unique(chosen, "title"), 131009, details="Duplicated title of a button")
         else:
             sections = action["sections"]
-            chosen = [row for section in sections for row in section["rows"]]
+            chosen = [*chain.from_iterable(section["rows"] for section in sections)]
             check(len(chosen) <= 10, 131009, details="Total row count exceed max allowed count: 10")
             titled = len(sections) == 1 or all(it.get("title") for it in sections)
             check(titled, 131009, details="A section has no title")
@@ -131,7 +134,9 @@ class Methods(RestMethods[State]):
     def _template(self, content: Json, _: str) -> Json:
         name = f"{content['name']}/{content['language']['code']}"
         check(name in self._state.settings.templates, 132001, details=f"{name} is not approved")
-        given = [it["text"] for one in content.get("components") or () for it in one["parameters"]]
+        components = content.get("components") or ()
+        parameters = chain.from_iterable(it["parameters"] for it in components)
+        given = [it["text"] for it in parameters]
         check(len(given) == 1, 132000, details=f"body: localizable_params ({len(given)})")
         check(not _UNFIT.search(given[0]), 132012, details="It has new lines, tabs or 5 spaces")
         return {"text": given[0], "template": name}
@@ -148,7 +153,9 @@ class Methods(RestMethods[State]):
     def upload(self, body: Json, files: Files) -> Json:
         file = files["file"]
         kind = body["type"]
-        known = {it: most for most, them in MEDIA.values() for it in them}
+        known: dict[str, int] = {}
+        for most, them in MEDIA.values():
+            known |= dict.fromkeys(them, most)
         types = ", ".join(known)
         given = f"Received file of type '{file.media_type}'."
         text = f"Param file must be a file with one of the following types: {types}. {given}"
@@ -205,7 +212,8 @@ class Server(RestServer[Settings, State]):
         effect, _ = super().parse(request, record)
         if record.method != "post":
             return effect, None
-        record.parameters = body = cast("Json", record.parameters["body"])
+        body = cast("Json", record.parameters["body"])
+        record.parameters = body
         record.method = "mark_read" if "status" in body else "send"
         return effect, str(body.get("to"))
 
