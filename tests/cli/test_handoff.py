@@ -47,7 +47,7 @@ async def test_the_command_moves_the_session_prints_the_steps_and_exits_with_0(p
             code, out, _ = await command.ends()
         assert (code, out) == (
             0,
-            f"“Boats” continues at {TOPIC} (Home).\nTo come back: segue resume Boats\n",
+            f"“Boats” continues on {TOPIC} (Home).\nTo come back: segue resume Boats\n",
         )
         found = await sessions.get(gateway.store, session.id)
         assert found is not None

@@ -150,7 +150,7 @@ async def test_an_empty_session_is_handed_off_like_any_other(
     async with household.gateway():
         output = await household.shell("handoff", "Sums", "telegram")
         assert output.returncode == 0, output.stderr
-        assert "“Sums” continues at telegram" in output.stdout
+        assert "“Sums” continues on telegram" in output.stdout
         assert "To come back: segue resume Sums" in output.stdout
         thread = await household.thread()
         await household.sees("Nothing has been said in it yet.")

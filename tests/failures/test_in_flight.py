@@ -184,7 +184,7 @@ async def test_without_a_model_the_session_still_arrives_with_the_reason(
         async with house.terminal(("one", "1."), title="Sums") as desk:
             done = await desk.hand_off()
             assert done.state is State.COMPLETED
-            assert "“Sums” continues at telegram" in await handed_over(house.store, Completed(done))
+            assert "“Sums” continues on telegram" in await handed_over(house.store, Completed(done))
         thread = await house.driver.thread(chat)
         shown = await house.driver.until(
             lambda shown: any("The agent could not reply:" in t for t in shown.texts),

@@ -29,7 +29,7 @@ async def test_the_farewell_says_where_the_session_is_and_how_to_resume_it(
 ):
     await sessions.rename(store, session.id, "my project")
     assert await handed_over(store, await moved(store, gateway, session)) == (
-        "“my project” continues at telegram dm 42 (Me and my agent).\n"
+        "“my project” continues on telegram dm 42 (Me and my agent).\n"
         "No thread could be opened there, so it continues in the chat itself.\n"
         "To come back: segue resume 'my project'"
     )
@@ -40,7 +40,7 @@ async def test_a_home_channel_without_a_name_is_its_address(
 ):
     await owners.set_home(store, "me", HomeChannel(address=DM))
     said = await handed_over(store, await moved(store, gateway, session))
-    assert said.startswith(f"{session.label} continues at telegram dm 42.\n")
+    assert said.startswith(f"{session.label} continues on telegram dm 42.\n")
     assert said.endswith(f"segue resume {session.id}")
 
 

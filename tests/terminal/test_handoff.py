@@ -147,7 +147,7 @@ async def test_the_steps_are_shown_and_the_terminal_leaves(person: Person):
             await shown.see(f"{SHOWN[step]} on telegram")
         assert await gateway.complete(claim)
         assert await shown.end() == 0
-        await shown.shows(f"“hello” continues at {TOPIC}")
+        await shown.shows(f"“hello” continues on {TOPIC}")
         await shown.shows("To come back: segue resume hello")
         (session,) = await sessions.list_sessions(gateway.store, ME)
         assert session.address == TOPIC

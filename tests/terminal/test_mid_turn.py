@@ -107,7 +107,7 @@ async def test_the_turn_moves_after_the_result_of_the_running_call(
         assert claim.mid_turn
         assert await gateway.complete(claim)
         assert await shown.end() == 0
-        await shown.shows(f"continues at {TOPIC}")
+        await shown.shows(f"continues on {TOPIC}")
         await shown.shows("The agent goes on with its work there.")
         found = await transcript(gateway.store)
         assert [m.role.value for m in found] == ["user", "assistant", "tool"]

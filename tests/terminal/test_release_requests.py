@@ -70,7 +70,7 @@ async def test_the_command_waits_for_the_safe_point_and_the_turn_moves(person: P
         code, out, _ = await command.ends()
         assert code == 0
         assert out == (
-            f"“Boats” continues at {TOPIC} (Home).\nThe agent goes on with its work there.\n"
+            f"“Boats” continues on {TOPIC} (Home).\nThe agent goes on with its work there.\n"
             "To come back: segue resume Boats\n"
         )
         await shown.shows("The agent goes on with its work there.")
@@ -162,7 +162,7 @@ async def test_an_idle_terminal_releases_the_session_at_once(person: Person):
             assert await gateway.complete(claim)
             code, out, _ = await command.ends()
         assert code == 0
-        assert out.startswith(f"“Boats” continues at {TOPIC}")
+        assert out.startswith(f"“Boats” continues on {TOPIC}")
         await shown.shows("/resume Boats to take it back")
         await shown.see("half")  # a draft is not lost
 
@@ -176,7 +176,7 @@ async def test_now_stops_the_turn_and_keeps_its_results(person: Person):
             assert await gateway.complete(claim)
             code, _, _ = await command.ends()
         assert code == 0
-        await shown.shows(f"“Boats” continues at {TOPIC}")
+        await shown.shows(f"“Boats” continues on {TOPIC}")
         tools = [m for m in await transcript(gateway.store) if m.role is Role.TOOL]
         assert [m.outcome for m in tools] == [Outcome.INTERRUPTED, Outcome.NOT_BEGUN]
     await runs(person, "1")

@@ -145,7 +145,7 @@ async def arrived(store: Store, done: Completed) -> str:
     homes = await owners.homes(store, session.owner)
     names = [one_line(home.name) for home in homes if home.address == handoff.home]
     where = f"{handoff.thread} ({names[0]})" if any(names) else f"{handoff.thread}"
-    lines = [f"{session.label} continues at {where}."]
+    lines = [f"{session.label} continues on {where}."]
     if handoff.thread == handoff.home:
         lines.append("No thread could be opened there, so it continues in the chat itself.")
     elif handoff.replaced:

@@ -71,7 +71,8 @@ class Completion(Struct, frozen=True, kw_only=True):
 
     handoff: Handoff
     displaced: str | None
-    """The session that was bound to the address before. It is set aside, not ended."""
+    """The session that was bound to the address before. It has not ended, but is not open anywhere
+    now."""
 
 
 @marks
@@ -349,7 +350,7 @@ def record_step(
         reply=None if reply is None else text(reply.decode()),
     )
     if thread is not None and not recorded:  # cancelled while the thread was being opened
-        _tell_thread(tx, claimed.id, thread)
+        _notify_thread(tx, claimed.id, thread)
     return recorded
 
 
@@ -401,7 +402,7 @@ def complete(
     transcripts.append(tx, lease, messages, usage=usage)
     leases.release(tx, lease)
     if displaced is not None:
-        _tell_displaced(tx, claimed.id, address, sessions.found(tx, displaced))
+        _notify_displaced(tx, claimed.id, address, sessions.found(tx, displaced))
     for draft in drafts:
         outbox.enqueue(tx, draft)
     if claimed.mid_turn:
@@ -412,8 +413,8 @@ def complete(
     return Completion(handoff=done, displaced=displaced)
 
 
-def _tell_displaced(tx: Tx, handoff_id: int, address: Address, displaced: Session) -> None:
-    """Notify the chat that the session which was there before is set aside."""
+def _notify_displaced(tx: Tx, handoff_id: int, address: Address, displaced: Session) -> None:
+    """Notify the chat that another session has taken the place of the one before."""
     body = notices.displaced(displaced, sessions.typed_name(tx, displaced))
     key = f"handoff:{handoff_id}:displaced"
     buttons = (bindings.bring_back(displaced),)
@@ -430,7 +431,7 @@ def fail(tx: Tx, claimed: Handoff, reason: str) -> bool:
     error = short_reason(text(reason))
     failed = _advance(tx, claimed, _FAILED, failure=Failure.ERROR.value, error=error, now=tx.now)
     if failed:
-        _tell_thread(tx, claimed.id)
+        _notify_thread(tx, claimed.id)
     return failed
 
 
@@ -457,11 +458,11 @@ def _end(tx: Tx, handoff_id: int, failure: Failure, error: str = "") -> bool:
         id=handoff_id,
     )
     if changed:
-        _tell_thread(tx, handoff_id)
+        _notify_thread(tx, handoff_id)
     return changed == 1
 
 
-def _tell_thread(tx: Tx, handoff_id: int, opened: Address | None = None) -> None:
+def _notify_thread(tx: Tx, handoff_id: int, opened: Address | None = None) -> None:
     """Notify the thread that the session will not arrive. What was not sent there yet is not sent
     any more; without a new thread, nothing has to be said then."""
     failed = get(tx, handoff_id)
