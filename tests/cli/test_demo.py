@@ -14,7 +14,7 @@ import pytest
 
 from segue import config
 from segue.agent.models.local.runtime import QWEN, mark
-from segue.cli.demo.gateway import installed
+from segue.cli.demo.gateway import installed_parts
 from segue.cli.demo.play import FACT, QUESTION, DemoRecord, left
 from segue.core.transcript import ToolCall
 from tests import program
@@ -156,14 +156,14 @@ async def test_with_yes_a_model_that_cannot_be_had_is_replaced_by_scripted_answe
 
 def test_what_the_demo_downloaded_is_named(tmp_path: Path):
     settings = config.load({"SEGUE_CONFIG": "/dev/null", "SEGUE_MODELS": str(tmp_path)})
-    before = installed(settings)
+    before = installed_parts(settings)
     part = tmp_path / f"{QWEN.file}.part"
     part.write_text("half")
-    record = DemoRecord(kept=[it for it in installed(settings) if it not in before])
+    record = DemoRecord(kept=[it for it in installed_parts(settings) if it not in before])
     assert left(record) == f"The demo left nothing behind but a part of the model in {tmp_path}."
     part.rename(tmp_path / QWEN.file)
     mark(tmp_path, QWEN)
-    record = DemoRecord(kept=[it for it in installed(settings) if it not in before])
+    record = DemoRecord(kept=[it for it in installed_parts(settings) if it not in before])
     assert left(record) == f"The demo left nothing behind but the model in {tmp_path}."
     assert left(DemoRecord()) == "The demo left nothing behind."
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 import segue.store
-from segue.cli.demo.browser import connected, opened, text
+from segue.cli.demo.browser import connect_browser, open_browser, text
 from segue.core.address import Platform
 from segue.core.errors import DemoFailed
 from segue.core.session import ME
@@ -94,13 +94,13 @@ async def test_without_any_setup_a_session_goes_to_the_page_and_comes_back(perso
             assert "[y]es" not in shown.text, "nothing is asked"
             assert shown.text.count("No gateway is running. Starting one.") == 1
             await shown.shows("It serves the web page, for this machine")
-            await shown.shows("“Boats” continues at the web page")
+            await shown.shows("“Boats” continues on the web page")
             await shown.shows("To come back: segue resume Boats")
             await shown.shows("Open this link within 10 minutes. It works once:")
             await shown.shows("The link works on this machine only.")
             link = link_on(shown)
             assert not drawn_on(shown), "no phone could open it"
-        async with opened(link) as browser:
+        async with open_browser(link) as browser:
             assert [text(line.html) for line in browser.history if line.role == "user"] == [
                 "the boat is red",
                 "it is called Nautilus",
@@ -110,7 +110,7 @@ async def test_without_any_setup_a_session_goes_to_the_page_and_comes_back(perso
                 lambda: any("and it is fast" in text(m.html) for m in browser.answers(asked))
             )
         with pytest.raises(DemoFailed, match="the link was refused"):
-            async with opened(link):
+            async with open_browser(link):
                 pass
         async with person.opens("resume", "boats") as back:
             await back.shows("what I hear: and it is fast")
@@ -146,7 +146,7 @@ async def test_the_json_output_has_the_link(person: Person):
         last = json.loads(output.stdout.splitlines()[-1])
         assert last["event"] == "completed"
         assert last["address"].endswith(last["link"].partition("&c=")[2])
-        async with opened(last["link"]) as browser:
+        async with open_browser(last["link"]) as browser:
             assert text(browser.history[0].html) == "hello"
         assert (await says(person, "-c", "-p", "once more")).returncode == 0
         words = (await says(person, "handoff", "latest", "web")).stdout
@@ -160,7 +160,7 @@ async def test_the_json_output_has_the_link(person: Person):
 
 async def enter(link: str) -> None:
     """A browser opens a link without a conversation."""
-    async with connected(link) as wire:
+    async with connect_browser(link) as wire:
         await wire.recv()
 
 
@@ -287,7 +287,7 @@ async def test_a_handoff_asks_once_whether_phones_may_open_the_page(person: Pers
             assert urlsplit(link).hostname == networks.ADDRESS
             drawing = web_page.draw_qr(link, colours=False)
             assert drawing[5].translate(_INVERTED).strip() in "\n".join(shown.screen)
-        async with opened(link) as browser:
+        async with open_browser(link) as browser:
             assert text(browser.history[0].html) == "the boat is red"
         async with person.opens("resume", "latest", lines=50) as shown:
             await shown.ready()

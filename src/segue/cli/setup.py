@@ -171,8 +171,8 @@ def _read(value: str) -> str:
 async def _set_up(options: SetupOptions) -> bool:
     """Run all steps and print each. Return False if something is left for the user to do."""
     await install_packages(options)
-    options = await _prepared(options)
-    tried = await _tried(options)
+    options = await _prepare(options)
+    tried = await _try_values(options)
     if tried is None:
         notice("Nothing was changed.")
         return False
@@ -181,7 +181,7 @@ async def _set_up(options: SetupOptions) -> bool:
     async with await segue.store.open(config.load().store) as store:
         await owners.ensure(store, ME)
         before = await _connection(store, options.platform)
-        is_new = _keep(options, values)
+        is_new = _save(options, values)
         if not is_new and before is not None and before.state is LinkState.DOWN:
             config.touch()  # the gateway may wait for packages, or for something on the platform
             is_new = True
@@ -190,11 +190,11 @@ async def _set_up(options: SetupOptions) -> bool:
         if gateway is None or not _is_connected(gateway, options.platform):
             return False
         try:
-            if not await _awaited(adapter, options):
+            if not await _wait_for_user(adapter, options):
                 return False
             await adapter.connect()
             home = await _home(store, adapter, gateway, options)
-            return home is not None and await _prove(store, adapter, home)
+            return home is not None and await _send_test_message(store, adapter, home)
         finally:
             await adapter.close()
 
@@ -249,7 +249,7 @@ class Terminal:
         say(link)
 
 
-async def _prepared(options: SetupOptions) -> SetupOptions:
+async def _prepare(options: SetupOptions) -> SetupOptions:
     """Let the platform prepare what it needs, and add the values that it found."""
     if not options.spec.prepare:
         return options
@@ -261,7 +261,7 @@ async def _prepared(options: SetupOptions) -> SetupOptions:
     return replace(options, values=values)
 
 
-async def _tried(options: SetupOptions) -> tuple[Mapping[str, str], Adapter] | None:
+async def _try_values(options: SetupOptions) -> tuple[Mapping[str, str], Adapter] | None:
     """Return valid values of the fields and an adapter that uses them, or None.
 
     A user is asked for wrong values again, until they are right or the user presses Ctrl-C.
@@ -278,18 +278,18 @@ async def _tried(options: SetupOptions) -> tuple[Mapping[str, str], Adapter] | N
     missing = spec.missing(values)
     doubtful = spec.missing(given)
     values |= _ask(options, missing, values)
-    tried = await _examined(options, known, values)
+    tried = await _examine(options, known, values)
     while tried is None and doubtful and options.asks:
         say("Try again, or press Ctrl-C to leave. Nothing has been changed.")
         if spec.sign_in and spec.sign_in.gives not in given:
             values[spec.sign_in.gives] = ""
         values |= _ask(options, doubtful, values, guided=bool(missing))
-        tried = await _examined(options, known, values)
+        tried = await _examine(options, known, values)
         missing = doubtful
     return tried
 
 
-async def _examined(
+async def _examine(
     options: SetupOptions, known: PlatformSettings, given: Mapping[str, str]
 ) -> tuple[Mapping[str, str], Adapter] | None:
     """Sign in, if the platform needs that, and check the account."""
@@ -300,13 +300,15 @@ async def _examined(
         try:
             values |= await sign_in(values, known.folder)
         except ConnectFailed as error:
-            _tell([Finding(False, f"{spec.title}: {error.fields['reason']}.", vital=True)])
+            _print_findings(
+                [Finding(False, f"{spec.title}: {error.fields['reason']}.", vital=True)]
+            )
             return None
     kept = {field.name: values[field.name] for field in spec.fields}
     held = {it.name: it.held(kept[it.name], "this set-up") for it in spec.fields if kept[it.name]}
     adapter = registry.make(options.platform, structs.replace(known, enabled=True, values=held))
     found = [finding for finding in await adapter.examine(None) if not finding.awaited]
-    return (kept, adapter) if _tell(found) else None
+    return (kept, adapter) if _print_findings(found) else None
 
 
 async def _check_owner(adapter: Adapter, options: SetupOptions) -> None:
@@ -357,7 +359,7 @@ def _answer(field: Field, known: str) -> str:
         )
 
 
-def _keep(options: SetupOptions, values: Mapping[str, str]) -> bool:
+def _save(options: SetupOptions, values: Mapping[str, str]) -> bool:
     """Save the settings, and return whether any of them changed."""
     before = config.load().platforms.get(options.platform)
     kept = before or PlatformSettings(platform=options.platform)
@@ -420,7 +422,7 @@ def _is_connected(gateway: GatewayRecord, platform: Platform) -> bool:
     return False
 
 
-async def _awaited(adapter: Adapter, options: SetupOptions) -> bool:
+async def _wait_for_user(adapter: Adapter, options: SetupOptions) -> bool:
     """Wait until the user has done what needs a running gateway, such as to enter a webhook."""
     deadline = time.monotonic() + options.seconds
     told = False
@@ -428,7 +430,7 @@ async def _awaited(adapter: Adapter, options: SetupOptions) -> bool:
         found = [finding for finding in await adapter.examine(None) if finding.awaited]
         is_done = all(finding.ok for finding in found)
         if is_done or not told:
-            _tell(found)
+            _print_findings(found)
         if is_done:
             return True
         if not options.waits or time.monotonic() > deadline:
@@ -459,7 +461,7 @@ async def _home(
             await store.write(_link, home, options.owner)
         except IdentityTaken:
             notice(f"The {platform} user {options.owner} is already paired.")
-    found = await _settled(store, platform)
+    found = await _find_home(store, platform)
     if found is None:
         # What the user sends must reach the gateway: Slack gives each event to one connection.
         await adapter.close()
@@ -468,7 +470,7 @@ async def _home(
         if not options.waits:
             notice(f"Type `segue setup {platform}` again once you are paired.")
             return None
-        found = await _paired(store, platform, code, time.monotonic() + options.seconds)
+        found = await _wait_for_pairing(store, platform, code, time.monotonic() + options.seconds)
         await adapter.connect()
     if found is None:
         notice(f"The code has expired. Type `segue setup {platform}` for a new one.")
@@ -503,7 +505,7 @@ def _link(tx: Tx, home: HomeChannel, user_id: str | None) -> None:
     owners.set_home(tx, ME, home)
 
 
-async def _settled(store: Store, platform: Platform) -> HomeChannel | None:
+async def _find_home(store: Store, platform: Platform) -> HomeChannel | None:
     """Return the home channel there if an account of the owner is paired, too."""
     paired = any(i.sender.platform is platform for i in await owners.identities(store, ME))
     homes = {home.platform: home for home in await owners.homes(store, ME)}
@@ -524,7 +526,7 @@ def _invite(code: str, gateway: GatewayRecord, options: SetupOptions) -> None:
         say("To use a group, send the code there, then /sethome.")
 
 
-async def _paired(
+async def _wait_for_pairing(
     store: Store, platform: Platform, code: str, deadline: float
 ) -> HomeChannel | None:
     """Wait for the code, and for a home channel in which the bot can write."""
@@ -536,7 +538,7 @@ async def _paired(
                 refused = reply.address
                 notice(texts.not_home(platform, reply.error or "", "sent the code"))
             is_under_way = reply is not None and reply.finished is None
-            found = await _settled(store, platform)
+            found = await _find_home(store, platform)
             is_refused = found is not None and refused is not None and found.address == refused
             if found is not None and not is_under_way and not is_refused:
                 return found
@@ -547,10 +549,10 @@ async def _paired(
 # The first message
 
 
-async def _prove(store: Store, adapter: Adapter, home: HomeChannel) -> bool:
+async def _send_test_message(store: Store, adapter: Adapter, home: HomeChannel) -> bool:
     """Send a message in a new thread of the home channel."""
     told = set(await adapter.examine(None))
-    _tell([new for new in await adapter.examine(home.address) if new not in told])
+    _print_findings([new for new in await adapter.examine(home.address) if new not in told])
     key = f"setup:{secrets.token_hex(8)}"
     hello = _HELLO.format(platform=adapter.platform)
     (part,) = markup.parts(hello, adapter.capabilities)
@@ -570,7 +572,7 @@ async def _prove(store: Store, adapter: Adapter, home: HomeChannel) -> bool:
     return True
 
 
-def _tell(findings: Sequence[Finding]) -> bool:
+def _print_findings(findings: Sequence[Finding]) -> bool:
     """Print the findings. Return False if something vital is missing."""
     for finding in findings:
         mark = "✓" if finding.ok else "✗" if finding.vital else "!"

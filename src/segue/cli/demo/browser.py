@@ -90,7 +90,7 @@ class Browser:
         """Process frames from the server until the connection closes."""
         with contextlib.suppress(ConnectionClosed):
             async for frame in self._wire:
-                self._hear(_tell.decode(frame))
+                self._receive(_tell.decode(frame))
                 await self._notify()
         self._refused = "the connection closed"
         await self._notify()
@@ -99,7 +99,7 @@ class Browser:
         async with self._changed:
             self._changed.notify_all()
 
-    def _hear(self, told: frames.Tell) -> None:
+    def _receive(self, told: frames.Tell) -> None:
         match told:
             case frames.Shown(lines=lines, messages=messages, moves=moves):
                 self._opened = True
@@ -117,13 +117,13 @@ class Browser:
 
 
 @contextlib.asynccontextmanager
-async def opened(link: str) -> AsyncGenerator[Browser]:
+async def open_browser(link: str) -> AsyncGenerator[Browser]:
     """Open `link` in a new browser.
 
     Raises DemoFailed if the browser is refused, or if the link works a second time.
     """
     wanted = parse_qs(urlsplit(link).fragment)
-    async with connected(link) as wire:
+    async with connect_browser(link) as wire:
         browser = Browser(wire, wanted["c"][0])
         listening = asyncio.create_task(browser.listen())
         try:
@@ -136,7 +136,7 @@ async def opened(link: str) -> AsyncGenerator[Browser]:
 
 
 @contextlib.asynccontextmanager
-async def connected(link: str) -> AsyncGenerator[ClientConnection]:
+async def connect_browser(link: str) -> AsyncGenerator[ClientConnection]:
     """Load the page at `link`, pair, and yield the WebSocket. Raises DemoFailed if refused."""
     parts = urlsplit(link)
     origin = f"{parts.scheme}://{parts.netloc}"
@@ -151,7 +151,7 @@ async def connected(link: str) -> AsyncGenerator[ClientConnection]:
 
 async def _check_used(link: str) -> None:
     try:
-        async with connected(link):
+        async with connect_browser(link):
             pass
     except DemoFailed:
         return

@@ -56,7 +56,7 @@ _INSTEAD = (
 )
 
 
-def ready(settings: Settings, *, yes: bool, scripted: bool) -> Choice:
+def choose_model(settings: Settings, *, yes: bool, scripted: bool) -> Choice:
     """Return the model to use, downloading the embedded one if the user agrees.
 
     With `yes`, nothing is asked, and scripted answers replace a model that cannot be downloaded.
@@ -80,7 +80,7 @@ def ready(settings: Settings, *, yes: bool, scripted: bool) -> Choice:
     return asyncio.run(choose(settings))
 
 
-def installed(settings: Settings) -> list[str]:
+def installed_parts(settings: Settings) -> list[str]:
     """Return which parts of the embedded model are there, in words."""
     folder = settings.models_folder
     found: list[str] = []
@@ -102,12 +102,12 @@ class StandIn:
     """Names the boat that it finds in the prompt, so a right answer proves that it was there."""
 
     async def get(self, wanted: str | None) -> ScriptedModel:
-        return ScriptedModel(itertools.repeat(_told))
+        return ScriptedModel(itertools.repeat(_answer))
 
     async def close(self) -> None: ...
 
 
-def _told(prompt: Prompt) -> str:
+def _answer(prompt: Prompt) -> str:
     said = [words(message) for message in prompt.messages if message.role is Role.USER]
     names = [found[1] for text in said if (found := _NAMED.search(text))]
     boat = f"which name the boat {names[-1]}" if names else "which do not name a boat"
@@ -115,7 +115,7 @@ def _told(prompt: Prompt) -> str:
     return f"I am a script, not a real model. I got {seen}, {boat}."
 
 
-def staged(settings: Settings, folder: Path, model: str) -> Settings:
+def demo_settings(settings: Settings, folder: Path, model: str) -> Settings:
     """Return the user's settings for the model, and the demo's own for everything else."""
     return replace(
         settings,
@@ -138,7 +138,7 @@ def _log(folder: Path) -> Path:
 
 
 @contextlib.asynccontextmanager
-async def running(store: Store, folder: Path, model: str) -> AsyncGenerator[str]:
+async def run_gateway(store: Store, folder: Path, model: str) -> AsyncGenerator[str]:
     """Run the gateway, and yield the page's URL once it is served."""
     log_file.make(_log(folder))
     with _log(folder).open("ab") as log:
@@ -150,12 +150,14 @@ async def running(store: Store, folder: Path, model: str) -> AsyncGenerator[str]
             start_new_session=True,  # so that the demo handles Ctrl-C
         )
     try:
-        yield await _serving(store, process, folder)
+        yield await _wait_until_served(store, process, folder)
     finally:
         await _end(process)
 
 
-async def _serving(store: Store, process: asyncio.subprocess.Process, folder: Path) -> str:
+async def _wait_until_served(
+    store: Store, process: asyncio.subprocess.Process, folder: Path
+) -> str:
     async with store.listen(Topic.HANDOFFS) as wake:
         while process.returncode is None:
             gateway = await gateways.serving(store, Platform.WEB)
@@ -190,7 +192,7 @@ def main(folder: Path, model: str) -> None:
         from segue.gateway.service import serve  # noqa: PLC0415 - heavy, and here only
 
         log_file.write_to(_log(folder))
-        asyncio.run(serve(staged(config.load(), folder, model), models=models(model)))
+        asyncio.run(serve(demo_settings(config.load(), folder, model), models=models(model)))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

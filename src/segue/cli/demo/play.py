@@ -22,8 +22,8 @@ import segue.store
 from segue import config, handoffs
 from segue.agent.models.choice import Choice
 from segue.cli.common import INTERRUPTED, on_stop_signals
-from segue.cli.demo.browser import Browser, opened, text
-from segue.cli.demo.gateway import installed, models, ready, running, staged
+from segue.cli.demo.browser import Browser, open_browser, text
+from segue.cli.demo.gateway import choose_model, demo_settings, installed_parts, models, run_gateway
 from segue.config import Settings
 from segue.core.address import Platform
 from segue.core.context import Context
@@ -68,7 +68,7 @@ class Play:
         record: DemoRecord,
         report: DemoReport,
     ) -> None:
-        self._settings = staged(settings, folder, choice.name)
+        self._settings = demo_settings(settings, folder, choice.name)
         self._choice = choice
         self._folder = folder
         self._record = record
@@ -86,13 +86,13 @@ class Play:
             contextlib.AsyncExitStack() as until_the_end,
         ):
             async with self._step("gateway", "A gateway starts in a separate process.", _QUICK):
-                gateway = running(store, self._folder, self._choice.name)
+                gateway = run_gateway(store, self._folder, self._choice.name)
                 url = await until_the_end.enter_async_context(gateway)
                 self._report.line(f"It serves the page at {url}.")
             link, session = await self._leave_terminal(store)
             async with contextlib.AsyncExitStack() as until_closed:
                 async with self._step("page", "A browser opens the link.", _QUICK):
-                    browser = await until_closed.enter_async_context(opened(link))
+                    browser = await until_closed.enter_async_context(open_browser(link))
                     self._report.line(_seen(browser))
                 asks = "On the page: a question about what was said in the terminal."
                 async with self._step("reply", asks, _SLOW):
@@ -240,13 +240,13 @@ def run(*, as_json: bool, yes: bool, scripted: bool) -> int:
     code = COMPLETED
     try:
         settings = config.load()
-        before = installed(settings)
+        before = installed_parts(settings)
         # With --json, only the JSON object is on standard output.
         try:
             with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
-                choice = ready(settings, yes=yes, scripted=scripted)
+                choice = choose_model(settings, yes=yes, scripted=scripted)
         finally:
-            record.kept = [part for part in installed(settings) if part not in before]
+            record.kept = [part for part in installed_parts(settings) if part not in before]
         asyncio.run(_perform(settings, choice, record, report))
     except UserError as error:
         record.error = str(error)
