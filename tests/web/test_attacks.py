@@ -461,11 +461,8 @@ async def test_the_oldest_of_too_many_connections_is_closed_with_a_reason(own_do
         assert not readers[2].at_eof()
 
 
-async def test_the_oldest_of_too_many_unauthenticated_pages_is_closed_with_a_reason(own_door: Door):
-    async with contextlib.AsyncExitStack() as stack:
-        wire = await stack.enter_async_context(opened(own_door.server.url))
-        for _ in range(MOST_STRANGERS):
-            await stack.enter_async_context(opened(own_door.server.url))
+async def test_an_unauthenticated_page_is_closed_first_with_a_reason(own_door: Door):
+    async with opened(own_door.server.url) as wire, silent(own_door, MOST_STRANGERS):
         async with asyncio.timeout(WITHIN):
             await wire.wait_closed()
         assert (wire.close_code, wire.close_reason) == (1013, "too many connections")

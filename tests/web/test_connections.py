@@ -383,14 +383,23 @@ async def gone(door: Door) -> bool:
 # Who makes way
 
 
-def test_a_half_request_makes_way_before_a_whole_one():
+def test_half_a_request_makes_way_before_all_others():
     strangers = Strangers()
     gone: list[str] = []
-    strangers.add("whole", "192.168.1.2", lambda: gone.append("whole"))
+    strangers.add("other", "192.168.1.2", lambda: gone.append("other"), Progress.READ)
     for n in range(2 * MOST_STRANGERS):
-        strangers.add(n, "192.168.1.2", lambda n=n: gone.append(str(n)), Progress.WAITING)
-    assert "whole" not in gone
+        strangers.add(n, "192.168.1.2", lambda n=n: gone.append(str(n)), Progress.HALF)
+    assert "other" not in gone
     assert len(strangers) == MOST_STRANGERS
+
+
+def test_without_half_a_request_the_oldest_makes_way():
+    strangers = Strangers()
+    gone: list[int] = []
+    for n in range(MOST_STRANGERS + 2):
+        strangers.add(n, "192.168.1.2", lambda n=n: gone.append(n), Progress.NEW)
+        strangers.advance(n, Progress.READ)
+    assert gone == [0, 1]
 
 
 def test_strangers_at_many_addresses_do_not_evict_a_whole_request():
@@ -399,18 +408,27 @@ def test_strangers_at_many_addresses_do_not_evict_a_whole_request():
     strangers.add("whole", "192.168.1.2", lambda: gone.append("whole"))
     for n in range(10 * MOST_STRANGERS):
         add = strangers.add
-        add(n, f"10.0.{n // 250}.{n % 250}", lambda n=n: gone.append(str(n)), Progress.WAITING)
+        add(n, f"10.0.{n // 250}.{n % 250}", lambda n=n: gone.append(str(n)), Progress.HALF)
     assert "whole" not in gone
 
 
 def test_a_connection_makes_way_only_after_it_could_be_read():
     strangers = Strangers()
     gone: list[int] = []
-    for n in range(2 * MOST_STRANGERS):
-        strangers.add(n, "192.168.1.2", lambda n=n: gone.append(n), Progress.NEW)
+
+    def add(n: int, progress: Progress) -> None:
+        strangers.add(n, "192.168.1.2", lambda: gone.append(n), progress)
+
+    for n in range(MOST_STRANGERS):
+        add(n, Progress.READ)
+    for n in range(100, 100 + 3 * MOST_STRANGERS):
+        add(n, Progress.NEW)
     assert gone == []
-    strangers.advance(70, Progress.WAITING)
-    assert gone == [70]
+    strangers.advance(170, Progress.HALF)
+    assert gone == [170]
+    add(300, Progress.NEW)
+    add(301, Progress.NEW)
+    assert gone == [170, 0]
 
 
 def test_who_was_authenticated_makes_way_only_for_itself():
@@ -420,7 +438,7 @@ def test_who_was_authenticated_makes_way_only_for_itself():
     for known in ("192.168.1.2", "127.0.0.1 1000"):
         for n in range(3):
             name = f"{known}/{n}"
-            strangers.add(name, known, lambda name=name: gone.append(name), Progress.WAITING)
+            strangers.add(name, known, lambda name=name: gone.append(name), Progress.HALF)
     for n in range(10 * MOST_STRANGERS):
         strangers.add(n, f"10.0.{n // 250}.{n % 250}", lambda n=n: gone.append(str(n)))
     assert not [name for name in gone if "/" in name]

@@ -66,13 +66,17 @@ _MOST_REMEMBERED = 64
 """Clients that are remembered because a browser has proven itself from there."""
 
 
-class Progress(enum.IntEnum):
-    """How far a connection is. Within one client, the lower ones make way first."""
+_MOST_ACCEPTED = 4
+"""How many times the limit there may be before anything is read from them."""
 
-    WAITING = 0
-    """The head of its next request is not complete."""
-    HEARD = 1
-    """A request is being answered, or it is a WebSocket."""
+
+class Progress(enum.IntEnum):
+    """How far a connection is. Of one client, half a request makes way first, then the oldest."""
+
+    HALF = 0
+    """A part of a request's head has arrived."""
+    READ = 1
+    """Everything that has arrived was read, and it is not half a request."""
     NEW = 2
     """Nothing was read from it yet: its request may have arrived already."""
 
@@ -86,7 +90,7 @@ class _Stranger:
 
 class Strangers:
     """Connections that are not authenticated. Their number is limited: beyond it, the client with
-    the most connections loses one, first one that sent no complete request.
+    the most connections loses one, first one that has sent half a request.
 
     A client that is known has the same number of places for itself. It makes way for none but its
     own connections.
@@ -112,7 +116,7 @@ class Strangers:
         connection: Hashable,
         client: str,
         send_away: Callable[[], None],
-        progress: Progress = Progress.HEARD,
+        progress: Progress = Progress.READ,
     ) -> None:
         """`client` is an address, with an account if that is known. `send_away` closes the
         connection, saying that there are too many. A connection that is added again keeps its
@@ -143,17 +147,18 @@ class Strangers:
 
     def _make_room(self, client: str) -> None:
         """Close a connection if there are too many in the places that `client` may take."""
+        if len(self) <= self._most:
+            return
         if self._is_known(client):
             rivals = {c: s for c, s in self._strangers.items() if s.client == client}
         else:
             rivals = {c: s for c, s in self._strangers.items() if not self._is_known(s.client)}
-        if len(rivals) <= self._most:
-            return
-        heard = {c: s for c, s in rivals.items() if s.progress is not Progress.NEW}
-        # Connections are accepted before anything is read from them. Wait a moment for the rest.
-        if not heard and len(rivals) <= 2 * self._most:
-            return
-        found = heard or rivals
+        # Connections are accepted before anything is read from them, many at a time.
+        found = {c: s for c, s in rivals.items() if s.progress is not Progress.NEW}
+        if len(found) <= self._most:
+            if len(rivals) <= _MOST_ACCEPTED * self._most:
+                return
+            found = rivals
         clients = Counter(stranger.client for stranger in rivals.values())
         # `min` returns the first, which is the oldest.
         victim = min(found, key=lambda c: (-clients[found[c].client], found[c].progress))

@@ -95,6 +95,11 @@ class LingeringTransport(asyncio.Transport):
             except OSError:  # the client has gone
                 self._transport.abort()
 
+    def drop(self) -> None:
+        """Close the connection as soon as everything is written, whether the client reads it or
+        not."""
+        self._transport.close()
+
     def ended(self) -> None:
         """The client sends no more."""
         self._is_ended = True
@@ -187,6 +192,8 @@ class HttpProtocol(H11Protocol):
         self._unread: asyncio.TimerHandle | None = None
         self._is_ended = False
         """Whether the client sends no more."""
+        self._is_half = False
+        """Whether a part of a head has arrived."""
 
     # Called by asyncio
 
@@ -212,8 +219,12 @@ class HttpProtocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         # After the last request that is answered, the rest is dropped.
-        if not self.transport.is_closing() and self.conn.their_state is not h11.MUST_CLOSE:
-            super().data_received(data)
+        if self.transport.is_closing() or self.conn.their_state is h11.MUST_CLOSE:
+            return
+        super().data_received(data)
+        self._is_half = self._is_waiting
+        if self._is_half:
+            self._site.strangers.advance(self, Progress.HALF)
 
     def eof_received(self) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Keep the connection open for the responses to complete requests."""
@@ -235,7 +246,8 @@ class HttpProtocol(H11Protocol):
     def _should_upgrade(self) -> bool:
         """Called for each head, when it is complete."""
         self._stop_waiting()
-        self._site.strangers.advance(self, Progress.HEARD)
+        self._is_half = False
+        self._site.strangers.advance(self, Progress.READ)
         return self._get_upgrade() is not None and self._site.is_websocket(cast("Any", self.scope))
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
@@ -251,7 +263,7 @@ class HttpProtocol(H11Protocol):
         protocol.open(b"".join([*head, b"\r\n"]), self.conn.trailing_data[0])
 
     def on_response_complete(self) -> None:
-        self._site.strangers.advance(self, Progress.WAITING)
+        self._site.strangers.advance(self, Progress.READ)
         self._await_head()
         super().on_response_complete()
         # If another request had arrived, it is being answered now.
@@ -263,14 +275,23 @@ class HttpProtocol(H11Protocol):
         self._refuse(self._parser.refusal)
 
     def shutdown(self) -> None:
-        if not self.transport.is_closing():
-            self.send_away()
+        if self.transport.is_closing():
+            return
+        if self._is_answering:
+            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE)
+        else:
+            self.transport.close()
 
     # Limits
 
     @property
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete  # pyright: ignore[reportUnnecessaryComparison]
+
+    @property
+    def _is_waiting(self) -> bool:
+        """Whether the head of the next request has not arrived."""
+        return self._deadline is not None and not self._deadline.cancelled()
 
     def _await_head(self) -> None:
         self._stop_waiting()
@@ -281,8 +302,7 @@ class HttpProtocol(H11Protocol):
             self._deadline.cancel()
 
     def _was_polled(self) -> None:
-        if self._deadline is not None and not self._deadline.cancelled():
-            self._site.strangers.advance(self, Progress.WAITING)
+        self._site.strangers.advance(self, Progress.HALF if self._is_half else Progress.READ)
 
     def send_away(self) -> None:
         """Answer with 503 and close the connection. Cut off a client that was answered before."""
@@ -292,6 +312,7 @@ class HttpProtocol(H11Protocol):
             self.transport.close()
         else:
             self._refuse(HTTPStatus.SERVICE_UNAVAILABLE)
+            self.transport.drop()
 
     def _refuse(self, status: HTTPStatus) -> None:
         """Answer in place of the application, unless it has begun to, and close the connection."""
@@ -404,6 +425,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         if self.transport.is_closing():
             self.transport.abort()
         self.go_away(CloseCode.TRY_AGAIN_LATER, "too many connections")
+        self.transport.drop()
 
     def go_away(self, code: CloseCode, reason: str = "") -> None:
         """Close the connection with that code, without waiting for the client."""
