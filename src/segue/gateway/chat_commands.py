@@ -105,7 +105,9 @@ class ChatCommands:
     @contextlib.asynccontextmanager
     async def in_hand(self) -> AsyncGenerator[HeldLease]:
         session = await self.begun()
-        async with self._chat_turns.hold(session.id) as held:
+        async with hold(
+            self.store, session.id, self._context.name, wait_seconds=turns.HOLD_TIMEOUT
+        ) as held:
             yield held
 
     async def notice(self, text: str, buttons: tuple[tuple[str, str], ...] = ()) -> None:

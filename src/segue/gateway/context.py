@@ -1,6 +1,6 @@
 """What the parts of a gateway share, and what it knows about chats.
 
-`Audiences` checks, before a handoff or a question goes to a chat, that nobody new can read there.
+`Audiences` checks, before a handoff or a question goes to a chat, that no one new can read there.
 See `segue.core.address.Audience`.
 """
 

@@ -2,7 +2,7 @@
 
 Each chat has a queue, and chats do not wait for each other. A queue exists only while it has work,
 so memory does not grow with the number of chats. What concerns a running turn, such as /stop, has
-queues of its own.
+separate queues.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class Dispatcher:
 
     async def _not_taken(self, edit: PendingMessage) -> PendingMessage | None:
         """The edited message, if no session has taken it yet: it is being handled, and waits for
-        its session, or nobody has taken it up."""
+        its session, or it was not taken up."""
         message_id = edit.inbound.message_id
         found = await inbox.not_taken(self._store, edit.address, message_id, exclude=edit.inbox_id)
         if found is None:

@@ -325,8 +325,8 @@ def _listed(platforms: Collection[Platform]) -> str:
 
 
 async def _last_step(name: str, work: Awaitable[object]) -> None:
-    """Do one of the last steps of a gateway that stops, for a limited time. Whatever it leaves
-    undone is recorded in the store, and the next gateway does it."""
+    """Do one of the last steps of a gateway that stops, for a limited time. The store
+    records what is left undone, and the next gateway does it."""
     try:
         async with asyncio.timeout(CLOSE_TIMEOUT):
             await work

@@ -124,7 +124,7 @@ class LiveAnswer:
     async def _draw(self) -> None:
         await asyncio.sleep(BUBBLE_DELAY - TYPING_DELAY)
         stays = self._adapter.capabilities.preview_seconds
-        async with contained(f"what is shown at {self._address}"):
+        async with contained(f"live answer at {self._address}"):
             while True:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(stays):

@@ -213,7 +213,13 @@ class ChatTurns:
         if pending.inbox_id in self._withdrawn:
             running.interrupt.set()
         try:
-            async with self.hold(session.id, running.interrupt) as held:
+            async with hold(
+                self._store,
+                session.id,
+                self.context.name,
+                wait_seconds=HOLD_TIMEOUT,
+                give_up=running.interrupt,
+            ) as held:
                 edited = self.edited.pop(pending.inbox_id, None)
                 if edited is not None and said is not None:
                     said = await self._message(edited, session)
@@ -231,18 +237,6 @@ class ChatTurns:
             # After a move, the open questions are those of the new place.
             await self.conclude(pending, ended, void=session.id if ended else None)
         return True
-
-    def hold(
-        self, session_id: str, give_up: asyncio.Event | None = None
-    ) -> contextlib.AbstractAsyncContextManager[HeldLease]:
-        """Hold the session of a chat. Wait for another holder, up to HOLD_TIMEOUT seconds."""
-        return hold(
-            self._store,
-            session_id,
-            self.context.name,
-            wait_seconds=HOLD_TIMEOUT,
-            give_up=give_up,
-        )
 
     async def _run(
         self, pending: PendingMessage, said: Message | None, held: HeldLease, running: RunningTurn

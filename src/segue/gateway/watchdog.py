@@ -30,7 +30,7 @@ _PACKAGE = "segue."
 EXHAUSTION_SECONDS = 60.0
 """Seconds between two log lines about missing file descriptors."""
 EXIT_TIMEOUT = 60.0
-"""Seconds after a stop signal until the process exits, whatever it is doing."""
+"""Seconds after a stop signal until the process exits in any case."""
 
 logger = logging.getLogger(__name__)
 

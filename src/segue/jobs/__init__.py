@@ -11,5 +11,5 @@ a condition (`conditions`), that is checked first, without a model. Then the age
 the job's own session, and its last message becomes a report for each place that the job delivers
 to. A report that cannot be delivered there may go to another of the owner's home channels.
 
-What is stored of this is in `queries`, one module each for jobs, runs and reports.
+The SQL is in `queries`, one module each for jobs, runs and reports.
 """

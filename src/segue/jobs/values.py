@@ -180,7 +180,7 @@ class NewJob(Struct, frozen=True, kw_only=True):
     """Ask the agent only if this has changed."""
     allows: tuple[str, ...] = ()
     """What its runs may do without asking: names of tools, and commands that begin with these
-    words. Nothing else does, whatever the settings and the session allow."""
+    words. Nothing else does, even if the settings or the session allow it."""
     may_change_jobs: bool = False
     """Whether its runs may make and change jobs. Only its owner sets this."""
     fallback: bool = False
@@ -269,7 +269,7 @@ class Run(Struct, frozen=True, kw_only=True):
     error: str | None = None
     """Why it failed or was skipped."""
     asked: bool = False
-    """Whether its owner asked for it. It then runs whatever its condition says."""
+    """Whether its owner asked for it. It then runs even if its condition has not changed."""
     seen: Seen | None = None
     """What the job's condition saw. None before it was checked."""
     tokens: int = 0

@@ -26,7 +26,7 @@ class Unattended:
 
     allows: tuple[str, ...] = ()
     """Names of tools, and commands that begin with these words, that need no question. Nothing else
-    does, whatever the settings and the session allow."""
+    does, even if the settings or the session allow it."""
     may_change_jobs: bool = False
     written: str = ""
     """What the owner wrote then. Pages named there are fetched without asking."""
