@@ -188,7 +188,8 @@ def edit(number: int, text: tuple[str, ...], *, as_json: bool, **given: Any) -> 
     async def change(store: Store) -> tuple[Job, Job]:
         await service.require_gateway(store)
         job = await stored_jobs.found(store, ME, number)
-        zone, when = given["zone"] or job.zone, _when(given)
+        zone = given["zone"] or job.zone
+        when = _when(given)
         schedule = job.schedule if when == When() else when.schedule(zone, now)
         if when == When() and zone != job.zone:
             raise BadJob(reason="a time zone belongs to a time; give both")

@@ -37,7 +37,8 @@ async def jobs(context: CommandContext, arguments: str) -> None:
     owner = context.owner
     verb, _, rest = arguments.partition(" ")
     if verb.isdecimal():
-        verb, rest = "show", verb
+        rest = verb
+        verb = "show"
     if verb == "":
         lines = [texts.summary(job, last) for job, last in await service.list_jobs(store, owner)]
         text = "\n".join(lines) or f"There are no jobs yet. Type {PREFIX}remind 20 Call the bank."
