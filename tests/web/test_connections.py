@@ -255,6 +255,47 @@ async def test_nothing_after_an_upgrade_is_a_request(door: Door):
         assert b"HTTP/1.1" not in await reader.read()
 
 
+async def test_an_upgrade_that_the_websocket_library_does_not_accept_is_refused(
+    door: Door, caplog: pytest.LogCaptureFixture
+):
+    origin = f"Origin: {door.server.url}\r\n"
+    odd = UPGRADE.replace("AAAA", "\x80AAAA").encode("latin-1")
+    raw = get(door, "/live", origin).removesuffix(b"\r\n") + odd + b"\r\n"
+    assert await answers(door, raw) == [400]
+    many = "X: x\r\n" * 200
+    assert await answers(door, get(door, "/live", f"{origin}{UPGRADE}{many}")) == []
+    assert [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING] == []
+
+
+async def test_text_that_is_not_utf_8_before_a_close_frame_ends_the_connection(
+    door: Door, caplog: pytest.LogCaptureFixture
+):
+    raw = get(door, "/live", f"Origin: {door.server.url}\r\n{UPGRADE}")
+    text = Frame(Opcode.TEXT, b"\xff").serialize(mask=True)
+    close = Frame(Opcode.CLOSE, b"\x03\xe8").serialize(mask=True)
+    async with connected(door) as (reader, writer):
+        writer.write(raw + text + close)
+        assert (await read_answer(reader)).status == 101
+        with contextlib.suppress(ConnectionResetError):
+            await reader.read()
+    assert await gone(door)
+    assert [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING] == []
+
+
+async def test_an_answer_to_a_connection_that_was_closed_for_its_frames_is_no_error(
+    door: Door, caplog: pytest.LogCaptureFixture
+):
+    raw = get(door, "/live", f"Origin: {door.server.url}\r\n{UPGRADE}")
+    text = Frame(Opcode.TEXT, b"nonsense").serialize(mask=True)
+    unmasked = Frame(Opcode.TEXT, b"nonsense").serialize(mask=False)
+    async with connected(door) as (reader, writer):
+        writer.write(raw + text + unmasked)
+        assert (await read_answer(reader)).status == 101
+        assert (await reader.read())[2:4] == b"\x03\xea"
+    assert await gone(door)
+    assert [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING] == []
+
+
 async def test_an_unwanted_upgrade_leaves_the_connection_as_it_was(door: Door):
     raw = get(door, headers="Connection: Upgrade\r\nUpgrade: h2c\r\n")
     assert await answers(door, raw + get(door)) == [200, 200]

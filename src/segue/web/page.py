@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.websockets import WebSocket
 from websockets.datastructures import Headers
+from websockets.exceptions import InvalidHeader
 from websockets.frames import CloseCode
 from websockets.http11 import Request as Handshake
 from websockets.server import ServerProtocol
@@ -112,7 +113,10 @@ def _handshake_refusal(request: Request) -> Response | None:
         raise Refused(HTTPStatus.BAD_REQUEST)
     if versions and versions != [_VERSION]:
         raise Refused(HTTPStatus.UPGRADE_REQUIRED, {**_UPGRADE, "Sec-WebSocket-Version": _VERSION})
-    headers = Headers(request.headers.items())
+    try:
+        headers = Headers(request.headers.items())
+    except InvalidHeader as error:
+        raise Refused(HTTPStatus.BAD_REQUEST) from error
     protocol = f"HTTP/{request.scope['http_version']}"
     handshake = Handshake(path=LIVE, headers=headers, method="GET", protocol=protocol)
     status = HTTPStatus(ServerProtocol().accept(handshake).status_code)

@@ -18,8 +18,10 @@ from typing import Any, cast
 import h11
 from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
+from websockets.exceptions import InvalidState
 from websockets.frames import CloseCode, Frame
 from websockets.protocol import State
 
@@ -379,7 +381,10 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         # Drop a client that sends pings and never reads: pongs are sent without flow control and
         # would fill the memory. No browser does this.
         before = self.transport.get_write_buffer_size()
-        super().data_received(data)
+        try:
+            super().data_received(data)
+        except InvalidState:  # text that is not UTF-8, with a close frame behind it
+            self.transport.abort()
         self._echoed += max(0, self.transport.get_write_buffer_size() - before)
         if self._echoed > FRAME_LIMIT:
             self.transport.abort()
@@ -390,8 +395,13 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         self._early = early
         self.transport.pause_reading()
         self.data_received(head)
+        if not self.handshake_initiated:  # longer lines or more headers than `websockets` reads
+            self.transport.abort()
 
     async def send(self, message: Any) -> None:
+        await self.writable.wait()
+        if self.close_sent:  # by the protocol itself; the application does not know it yet
+            raise ClientDisconnected
         await super().send(message)
         if message["type"] == "websocket.accept" and not self.transport.is_closing():
             self.transport.resume_reading()
