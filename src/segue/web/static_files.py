@@ -6,7 +6,6 @@ load none of an older version. Files are compressed once, when they are first as
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import re
 import zlib
@@ -30,7 +29,6 @@ _MODULE = '<script type="module"'
 _CLASSIC = re.compile(r'<script src="/([\w.-]+)">')
 """A script of the page that is no module."""
 _PAGE = "index.html"
-_ICON = "icon.svg"
 _GZIP = 31
 """For zlib: the format of gzip."""
 _ASK_EACH_TIME = "no-cache"
@@ -81,8 +79,7 @@ def load() -> dict[str, StaticFile]:
     names = sorted(bodies)
     version = _digest(b"".join(name.encode() + b"\0" + bodies[name] for name in names))
     folder = f"/v/{version}"
-    page = _with_icon(bodies[_PAGE].decode(), bodies[_ICON])
-    page = _with_versions(page, names, folder)
+    page = _with_versions(bodies[_PAGE].decode(), names, folder)
     found: dict[str, StaticFile] = {}
     for name in names:
         kind = _TYPES[PurePath(name).suffix]
@@ -102,12 +99,6 @@ def _with_versions(page: str, names: Collection[str], folder: str) -> str:
     preloads = "".join(f'<link rel="modulepreload" href="/{name}">\n  ' for name in modules)
     page = page.replace(_MODULE, f"{preloads}{_MODULE}", 1)
     return _REFERENCE.sub(rf"\g<attribute>{folder}/\g<name>", page)
-
-
-def _with_icon(page: str, icon: bytes) -> str:
-    """The page with its icon inside. It is the first that a browser can show."""
-    data = base64.b64encode(icon).decode()
-    return page.replace(f'<img src="/{_ICON}"', f'<img src="data:{_TYPES[".svg"]};base64,{data}"')
 
 
 def _digest(content: bytes) -> str:
