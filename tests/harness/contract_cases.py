@@ -27,7 +27,7 @@ INVENTED = {(Outage.GOODBYE, False), (Outage.TOO_MANY, False), (Outage.BUSY, Tru
 LOST = {Trouble.BROKEN, Trouble.DROP_AFTER, Trouble.HANG}
 """Of the faults after which the adapter cannot know whether the call took effect."""
 SENDING = {Trouble.BUSY, Trouble.FORBIDDEN, Trouble.GARBLED, *LOST}
-OTHER_CALLS = {Trouble.FORBIDDEN, Trouble.DROP_AFTER}
+OTHER_CALLS = {Trouble.BUSY, Trouble.FORBIDDEN, Trouble.DROP_AFTER}
 CONTENT = {
     "test_a_deleted_message_is_named",
     "test_a_file_is_seen_where_it_was_sent",
