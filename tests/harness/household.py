@@ -343,9 +343,12 @@ class Household:
 
     @contextlib.asynccontextmanager
     async def sits_down(self, session: Session) -> AsyncGenerator[Desk]:
-        """A terminal that holds this session."""
+        """A terminal that holds this session, as soon as no turn runs elsewhere: an answer can be
+        seen a moment before its turn ends."""
         here = Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id=session.id)
-        async with hold(self.store, session.id, "a terminal on desk", address=here) as held:
+        async with hold(
+            self.store, session.id, "a terminal on desk", address=here, wait_seconds=WITHIN
+        ) as held:
             yield Desk(self.store, held, session)
 
     async def left(self, *said: str, **more: Any) -> Session:
