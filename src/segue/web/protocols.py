@@ -51,7 +51,7 @@ and frame, including tokens, and a line for whatever strangers send."""
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class ServerSite:
     """What the connections of a server share."""
 
     is_websocket: Callable[[dict[str, Any]], bool]
@@ -185,7 +185,7 @@ def _error(status: HTTPStatus) -> h11.RemoteProtocolError:
 class HttpProtocol(H11Protocol):
     transport: LingeringTransport  # pyright: ignore[reportIncompatibleVariableOverride]
 
-    def __init__(self, site: Site, config: Config) -> None:
+    def __init__(self, site: ServerSite, config: Config) -> None:
         super().__init__(config, site.state, {"connection": self})
         self.logger = _SILENT
         self.conn = self._parser = RequestParser()
@@ -340,7 +340,7 @@ class HttpProtocol(H11Protocol):
 class WebSocketProtocol(WebSocketsSansIOProtocol):
     transport: LingeringTransport  # pyright: ignore[reportIncompatibleVariableOverride]
 
-    def __init__(self, site: Site, config: Config, client: str) -> None:
+    def __init__(self, site: ServerSite, config: Config, client: str) -> None:
         super().__init__(config, site.state, {"connection": self})
         self._site = site
         self._client = client

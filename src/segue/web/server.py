@@ -32,7 +32,7 @@ from segue.web.guard import ServerNames
 from segue.web.hooks import HOOKS, Hooks
 from segue.web.http import MOST_SENDERS, MOST_STRANGERS, Refused, Strangers, refusal
 from segue.web.page import WebPage
-from segue.web.protocols import HttpProtocol, Site, WebSocketProtocol
+from segue.web.protocols import HttpProtocol, ServerSite, WebSocketProtocol
 
 STOPPING = 1.0
 """Seconds for clients to read what was sent before the server stops."""
@@ -45,7 +45,7 @@ class Server:
     def __init__(self, addresses: Sequence[str] = (endpoints.LOOPBACK,)) -> None:
         """`addresses` are those of this machine to serve on. Links use the last one."""
         self.page: WebPage | None = None
-        self.site = Site(
+        self.site = ServerSite(
             self._is_websocket,
             Strangers(MOST_STRANGERS, protocols.is_of_own_account),
             Strangers(MOST_SENDERS),
