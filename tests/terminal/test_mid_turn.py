@@ -213,7 +213,7 @@ async def test_a_handoff_typed_as_the_turn_ends_is_run_like_any_other_command(
         conversation = Conversation(store, settings, turns, display, person.cwd)
         over = Departure(store, display)
         assert await conversation.hand_off_meanwhile(over, "/handoff telegram") is False
-        conversation.activity.interrupt = asyncio.Event()  # the session is moving already
+        conversation.work.interrupt = asyncio.Event()  # the session is moving already
         assert await conversation.hand_off_meanwhile(over, "/handoff telegram") is True
     assert capsys.readouterr().out.count("Something is still running here.") == 1
 

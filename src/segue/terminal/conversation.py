@@ -30,7 +30,7 @@ from segue.store import Store, leases, owners, sessions, transcripts
 from segue.store.leases import Pause
 from segue.terminal.departure import Departure, Departures
 from segue.terminal.display import Display
-from segue.terminal.open_session import Activity, OpenSession, address, holder
+from segue.terminal.open_session import CurrentWork, OpenSession, address, holder
 from segue.turns import HeldLease, Place, Turns
 
 _FOLLOW = 0.5
@@ -62,8 +62,8 @@ class Conversation:
         """Whether a turn or a command has failed."""
         self.is_following = False
         """Whether it shows a session that is elsewhere. Any input ends that."""
-        self.activity = Activity()
-        self._opened = OpenSession(store, display, self.activity)
+        self.work = CurrentWork()
+        self._opened = OpenSession(store, display, self.work)
         self.departures = Departures(self._opened, turns, settings, display)
         self._settings = settings
         self._display = display
@@ -80,10 +80,10 @@ class Conversation:
 
     async def do(self, text: str) -> bool:
         """Send `text` to the agent, or run it as a command. Return False if the user has left."""
-        async with self.activity.lock:
+        async with self.work.lock:
             await self._do(text)
             await self.departures.grant()
-        return not self.activity.has_left
+        return not self.work.has_left
 
     async def _do(self, text: str) -> None:
         try:
@@ -102,7 +102,7 @@ class Conversation:
             if self.departures.current is departure:
                 await self._do(command)
                 return True
-        if self.activity.interrupt is None:
+        if self.work.interrupt is None:
             return False
         await self._display.turn_running()  # another handoff is under way
         return True
@@ -166,7 +166,7 @@ class Conversation:
         await self.departures.hand_off(request, lan=lan)
 
     async def leave(self) -> None:
-        self.activity.has_left = True
+        self.work.has_left = True
 
     # Turns
 
@@ -175,7 +175,7 @@ class Conversation:
         try:
             self.departures.current = departure
             is_paused = await self._run(message, departure, paused=False)
-            while is_paused and not self.activity.is_closing:
+            while is_paused and not self.work.is_closing:
                 if await self.departures.move_turn(departure):
                     return
                 is_paused = await self._run(None, departure, paused=True)
@@ -183,7 +183,7 @@ class Conversation:
         finally:
             self.departures.current = None
             departure.drop()
-        if isinstance(request, HandoffRequest) and not self.activity.is_closing:
+        if isinstance(request, HandoffRequest) and not self.work.is_closing:
             # The turn was over before its next safe point.
             await self.hand_off(request)
 
@@ -192,7 +192,7 @@ class Conversation:
     ) -> bool:
         """Run the turn, or go on with it if it was paused. Return whether it is paused now."""
         event = None
-        with self.activity.interruptible() as interrupt:
+        with self.work.interruptible() as interrupt:
             departure.interrupt = interrupt
             try:
                 await self.begun()
@@ -218,7 +218,7 @@ class Conversation:
                 await self._opened.reload()
                 await self.look_up_model()
             finally:
-                self.activity.interrupt = None
+                self.work.interrupt = None
                 await self._display.rest()
         return isinstance(event, TurnPaused)
 
@@ -275,7 +275,7 @@ class Conversation:
             await self.notice("This session is here. /follow shows one that is somewhere else.")
             return
         seen = session.messages
-        with self.activity.interruptible() as interrupt:
+        with self.work.interruptible() as interrupt:
             self.is_following = True
             try:
                 await self.notice(

@@ -142,7 +142,7 @@ class Departures:
         """A link that opens the session there, if there is one."""
         self._opened = opened
         self._store = opened.store
-        self._activity = opened.activity
+        self._work = opened.work
         self._turns = turns
         self._settings = settings
         self._display = display
@@ -176,7 +176,7 @@ class Departures:
         held = self._opened.in_hand()
         await self._record_model(held)
         moved = False
-        with self._activity.interruptible() as interrupt:
+        with self._work.interruptible() as interrupt:
             steps = handoffs.hand_off(
                 self._store, held, request, mid_turn=mid_turn, interrupt=interrupt
             )
@@ -201,7 +201,7 @@ class Departures:
             await self._display.went(await handoffs.arrived(self._store, done))
             return
         self.farewell = await handoffs.handed_over(self._store, done)
-        self._activity.has_left = True
+        self._work.has_left = True
         self.link = await web_page.link_to(self._store, done)
 
     # During a turn
@@ -216,7 +216,7 @@ class Departures:
                 return True
         except HandoffError as error:
             await self._display.trouble(error)
-        if self._activity.is_closing:
+        if self._work.is_closing:
             return True
         await self._display.notice("The agent goes on here.")
         self.current = departure
@@ -241,8 +241,8 @@ class Departures:
             held.release_request_changed.clear()
             if self.current is not None:
                 await self.current.heed(held.release_request)
-            elif not self._activity.lock.locked():
-                async with self._activity.lock:
+            elif not self._work.lock.locked():
+                async with self._work.lock:
                     await self.grant()
 
     async def grant(self) -> None:
@@ -250,7 +250,7 @@ class Departures:
         held = self._opened.held
         if held is None or held.moved or held.release_request is None:
             return
-        if self._activity.has_left or self._activity.is_closing:
+        if self._work.has_left or self._work.is_closing:
             return
         try:
             await self._move(held.release_request)

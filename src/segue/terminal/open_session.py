@@ -36,7 +36,7 @@ def holder(program: str = "a terminal") -> str:
     return f"{program} on {socket.gethostname()} (process {os.getpid()})"
 
 
-class Activity:
+class CurrentWork:
     """What the terminal is doing, so that the user can stop it."""
 
     def __init__(self) -> None:
@@ -62,9 +62,9 @@ class Activity:
 class OpenSession:
     """The session that is open in this terminal, and its lease."""
 
-    def __init__(self, store: Store, display: Display, activity: Activity) -> None:
+    def __init__(self, store: Store, display: Display, work: CurrentWork) -> None:
         self.store = store
-        self.activity = activity
+        self.work = work
         self.session: Session | None = None
         """The session, as last seen. None before the first message."""
         self.held: HeldLease | None = None
@@ -147,7 +147,7 @@ class OpenSession:
         return True
 
     async def _take_after_turn(self, session: Session) -> bool:
-        with self.activity.interruptible() as stop_waiting:
+        with self.work.interruptible() as stop_waiting:
             where = f"on {session.address}" if session.address else "elsewhere"
             await self._display.notice(
                 f"The agent is answering {where}. Waiting for it… Ctrl-C to stop waiting."
@@ -173,7 +173,7 @@ class OpenSession:
         self._display.moved = True
         with contextlib.suppress(SessionNotFound):
             await self.reload()
-        is_news = self.activity.interrupt is None and self.handed_off is not held
+        is_news = self.work.interrupt is None and self.handed_off is not held
         if held.moved is not None and is_news:
             await self._display.lost(held.moved)
 

@@ -277,7 +277,7 @@ class _Program:
     def _on_leave(self) -> None:
         """Handle Ctrl-D: leave, even in the middle of a turn."""
         if self._conversation:
-            self._conversation.activity.is_closing = True
+            self._conversation.work.is_closing = True
         self._stop()
         self._console.close()
 
@@ -287,14 +287,14 @@ class _Program:
         conversation = self._conversation
         if conversation is None:
             return False
-        if conversation.is_following and conversation.activity.interrupt:
-            conversation.activity.interrupt.set()
+        if conversation.is_following and conversation.work.interrupt:
+            conversation.work.interrupt.set()
             return False
         if text.lower().split(maxsplit=1)[:1] != [_HANDOFF]:
             return False
         if departure := conversation.departures.current:
             self._leaving = self._soon(self._hand_off_meanwhile(departure, text))
-        elif conversation.activity.interrupt:
+        elif conversation.work.interrupt:
             self._soon(self._display.turn_running())
         else:
             return False
@@ -311,7 +311,7 @@ class _Program:
     def _stop(self) -> bool:
         """Stop the current work. Return False if there is none or it was already stopped."""
         doing = self._doing
-        if self._conversation and (interrupt := self._conversation.activity.interrupt):
+        if self._conversation and (interrupt := self._conversation.work.interrupt):
             stops = not interrupt.is_set()
             interrupt.set()
             return stops
