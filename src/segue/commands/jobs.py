@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from segue.store import Store
 
 JOBS_ARGUMENTS = "[NUMBER | pause | resume | run | delete]"
-REMIND_ARGUMENTS = "MINUTES | TIME, TEXT"
+REMIND_ARGUMENTS = "MINUTES|TIME TEXT"
 
 _RUNS = 5
 _REMIND = re.compile(
