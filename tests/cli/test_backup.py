@@ -596,7 +596,9 @@ def test_a_message_in_the_second_of_the_one_before_is_replaced_only_by_force(
     home.act(_begin, clock=FakeClock())
     home.backup(str(file))
     home.act(_append, "a", clock=FakeClock())
-    assert "is newer than the backup" in home.restore.refused(str(file))
+    refused = home.restore.refused(str(file))
+    assert "is newer than the backup" in refused
+    assert "last used" not in refused, "both times are the same"
     assert home.texts() == [["a", "b"]]
 
 

@@ -101,10 +101,11 @@ def require_older(found: StoreState | None, manifest: Manifest, url: str, backup
     if found is not None and _has_more(found, manifest.store):
         here = _when(found.newest)
         there = _when(manifest.store.newest)
+        times = "" if here == there else f" It was last used at {here}, the backup's at {there}."
         raise UserError(
             f"The store {shown(url)} is newer than the backup: it has changes that the backup does"
-            f" not have. It was last used at {here}, the backup's at {there}. Nothing was changed."
-            f" Type `segue restore --force {backup}` to replace it: it is kept beside the new one."
+            f" not have.{times} Nothing was changed. Type `segue restore --force {backup}` to"
+            " replace it: it is kept beside the new one."
         )
 
 
