@@ -95,7 +95,7 @@ def sessions(ctx: click.Context, *, as_json: bool) -> None:
 @click.option(
     "--platform",
     type=click.Choice([platform.value for platform in Platform]),
-    help="Only sessions on this platform, or not open now and started there.",
+    help="Only sessions that are on this platform, or that started there and are not open now.",
 )
 @click.option("--limit", type=_limit, default=_LISTED, show_default=True, help="Maximum number.")
 @click.option("--all", "everything", is_flag=True, help="No maximum.")
