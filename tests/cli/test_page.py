@@ -125,8 +125,8 @@ async def test_a_page_that_is_switched_off_is_reported(person: Person):
     async with none_left(person), person.opens() as shown:
         await begun(shown, "hello")
         shown.say("/handoff web")
-        await shown.shows("No gateway is running")
-        await shown.shows("web is not set up yet either. Type `segue config set web.enabled true`.")
+        await shown.shows("No gateway is running, and web is not set up yet.")
+        await shown.shows("type `segue config set web.enabled true`, then `segue gateway start`.")
         await shown.ready()
         assert (await says(person, "gateway", "start")).returncode == 0
         shown.say("/handoff web")

@@ -96,14 +96,13 @@ async def test_the_advice_after_an_unknown_platform_works(household: Household):
 
 
 async def test_the_advice_without_a_gateway_starts_one(household: Household):
-    """The advice in NoGateway, and for a platform that no gateway would serve. (The tests of the
-    terminal cover the offer to start one.)"""
+    """The advice for a platform that no gateway would serve. (The tests of the terminal cover the
+    offer to start one.)"""
     add_settings(household, "enabled = false\n")
     async with none_left(household.person), household.terminal() as shown:
         shown.say(HANDOFF)
-        start, switch_on = await advised(shown, "No gateway is running", 2)
-        await shown.shows("in another terminal, then /handoff telegram again.")
-        await shown.shows("telegram is not set up yet either.")
+        switch_on, start = await advised(shown, "No gateway is running", 2)
+        await shown.shows("Then type /handoff telegram here again.")
         await shown.ready()
         await type_in_a_shell(household, switch_on)
         await type_in_a_shell(household, start)

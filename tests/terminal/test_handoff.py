@@ -69,7 +69,8 @@ async def test_without_a_gateway_a_platform_that_is_not_set_up_is_reported(perso
     async with person.opens() as shown:
         await begun(shown)
         shown.say("/handoff telegram")
-        await shown.shows("telegram is not set up yet either. Type `segue setup telegram`.")
+        await shown.shows("No gateway is running, and telegram is not set up yet.")
+        await shown.shows("type `segue setup telegram`, which also starts a gateway.")
         await shown.ready()
 
 

@@ -273,8 +273,16 @@ async def start_gateway(
         )
         gateway = await background.start(store, settings.gateway_log)
     else:
+        if steps := _set_up_steps(settings, platform):
+            await display.trouble(
+                HandoffError(
+                    f"No gateway is running, and {platform} is not set up yet. In another terminal,"
+                    f" type {steps}. Then type /handoff {platform} here again."
+                )
+            )
+            return False
         await display.trouble(missing)
-        if not await _is_wanted(settings, display, platform):
+        if not await display.ask_whether("Start one now?"):
             return False
         await display.notice("Starting a gateway…")
         gateway = await background.start(store, settings.gateway_log)
@@ -283,20 +291,13 @@ async def start_gateway(
     return True
 
 
-async def _is_wanted(settings: Settings, display: Display, platform: Platform) -> bool:
-    """Return whether the platform is set up and the user wants a gateway for it."""
+def _set_up_steps(settings: Settings, platform: Platform) -> str:
+    """Return what to type to set the platform up and start a gateway, or "" if it is set up."""
     given = settings.platforms.get(platform)
-    if given is None or not given.enabled:
-        way = _way(platform, known=given is not None)
-        await display.notice(f"{platform} is not set up yet either. Type `segue {way}`.")
-        return False
-    return await display.ask_whether("Start one now?")
-
-
-def _way(platform: Platform, *, known: bool) -> str:
-    """Return the command that sets up the platform."""
+    if given is not None and given.enabled:
+        return ""
     if platform is Platform.WEB:
-        return "config set web.enabled true"
-    if known:  # but disabled
-        return f"config set platforms.{platform}.enabled true"
-    return f"setup {platform}"
+        return "`segue config set web.enabled true`, then `segue gateway start`"
+    if given is not None:  # but disabled
+        return f"`segue config set platforms.{platform}.enabled true`, then `segue gateway start`"
+    return f"`segue setup {platform}`, which also starts a gateway"
