@@ -114,7 +114,11 @@ def test_reports_go_to_the_home_channels_by_default(
         (("--in", "5", "--deliver", "telegram", "Look."), "No home channel on telegram"),
         (("--in", "5", "--deliver", "telegram:7", "Look."), "not one of your chats"),
         (("--in", "5", "--deliver", "origin", "Look."), "origin is the chat"),
-        (("--in", "5", "--deliver", "everyone", "Look."), "not a place to deliver to"),
+        (
+            ("--in", "5", "--deliver", "everyone", "Look."),
+            "not a place to deliver to. Use all, local, the name of a platform",
+        ),
+        (("--in", "5", "--deliver", "telegrm", "Look."), "Did you mean telegram?"),
         (("--in", "5", "--verbatim", "Look."), "no one would see that text"),
     ],
 )

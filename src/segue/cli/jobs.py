@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,8 +15,8 @@ from segue import config
 from segue.cli import completion
 from segue.cli.common import JSON, YES, confirm, pass_json_on, with_store
 from segue.core import provenance
-from segue.core.address import Delivery
-from segue.core.errors import BadJob
+from segue.core.address import TARGETS, Delivery
+from segue.core.errors import BadDelivery, BadJob, UserError
 from segue.core.session import ME
 from segue.jobs import service, texts
 from segue.jobs.queries import jobs as stored_jobs
@@ -320,10 +321,23 @@ def _condition(given: dict[str, Any]) -> Condition | None:
 
 
 def _targets(text: str | None) -> tuple[Target, ...]:
-    found = parse_targets(text) if text else ()
+    try:
+        found = parse_targets(text) if text else ()
+    except BadDelivery as error:  # it names origin too, which a shell does not have
+        raise _no_place(str(error.fields["target"])) from error
     if Delivery() in found:
         raise BadJob(reason="origin is the chat where a job is asked for; name a place instead")
     return found
+
+
+def _no_place(target: str) -> UserError:
+    known = ("all", "local", *TARGETS)
+    near = difflib.get_close_matches(target.partition(":")[0].casefold(), known, n=1)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    return UserError(
+        f"{target!r} is not a place to deliver to.{hint} Use all, local, the name of a platform"
+        " with a home channel, or PLATFORM:CHAT."
+    )
 
 
 async def _default(store: Store) -> tuple[Target, ...]:
