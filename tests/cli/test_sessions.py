@@ -485,6 +485,7 @@ def test_a_session_that_is_held_is_not_deleted(person: SessionsCommand):
     output, screen = person.do(holding)
     assert screen == output, "nobody is asked in vain"
     assert "This session is open in a terminal on desk (12)." in output
+    assert "resume mine --now` to take it over." in output
     assert len(person.json("list")) == 1
 
 

@@ -18,11 +18,12 @@ import click
 from segue.cli import completion
 from segue.cli.common import JSON, YES, ago, confirm, pass_json_on, with_store
 from segue.core.address import Platform
-from segue.core.errors import SessionHeld
+from segue.core.errors import SessionError
 from segue.core.session import ME, Session
 from segue.core.text import count, one_line, quoted
 from segue.core.transcript import Role, Transcript
 from segue.handoffs import queries as handoff_queries
+from segue.handoffs import way_back
 from segue.handoffs.values import STEPS, Handoff, State
 from segue.store import Store, leases, owners, transcripts
 from segue.store import search as stored_search
@@ -270,10 +271,14 @@ def delete(*, name: str, yes: bool, as_json: bool) -> None:
 
 
 async def _free(store: Store, name: str) -> Session:
-    """Return the session, or raise SessionHeld before asking for confirmation."""
+    """Return the session. Raise SessionError, before asking for confirmation, if it is held."""
     session = await stored_sessions.find(store, ME, name, exact=True)
     if lease := await leases.get(store, session.id):
-        raise SessionHeld(holder=lease.holder)
+        back = await way_back(store, session)
+        raise SessionError(
+            f"This session is open in {lease.holder}. Close it there first, or type `{back} --now`"
+            " to take it over."
+        )
     return session
 
 
