@@ -40,12 +40,15 @@ async def refused(store: Store, session: Session, platform: str = "telegram") ->
     return raised.value
 
 
-async def test_a_misspelt_platform_gets_a_suggestion_and_the_list(store: Store, session: Session):
-    why = await refused(store, session, "telegarm")
+@pytest.mark.parametrize(("typed", "meant"), [("telegarm", "telegram"), ("wbe", "web")])
+async def test_a_misspelt_platform_gets_a_suggestion_and_the_list(
+    store: Store, session: Session, typed: str, meant: str
+):
+    why = await refused(store, session, typed)
     assert isinstance(why, HandoffError)
-    others = registry.listed().replace(" telegram,", "")
+    others = ", ".join(target for target in TARGETS if target != meant)
     assert str(why) == (
-        f"There is no platform 'telegarm' to hand off to. Try telegram, or else one of {others}."
+        f"There is no platform {typed!r} to hand off to. Try {meant}, or else one of {others}."
     )
 
 
