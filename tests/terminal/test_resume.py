@@ -100,10 +100,13 @@ async def test_resume_names_the_question_that_the_turn_waits_for(person: Person)
 async def test_a_user_who_stops_waiting_can_leave_the_session_there(person: Person):
     async with a_turn(person) as turn, person.opens("resume", "Boats") as shown:
         await waiting(shown)
+        await shown.until(lambda: shown.status.startswith("Boats · scripted"), "the status")
+        assert "working" not in shown.text, "it works elsewhere"
         shown.press("c-c")
         await shown.see("Take it over? [y]es, [n]o")
         shown.say("n")
-        await shown.shows("“Boats” stays where it is.")
+        await shown.shows("“Boats” stays where it is. This is a new session.")
+        await shown.until(lambda: shown.status == "new session · scripted", "the status")
         await shown.ready()
         await turn.end()
 

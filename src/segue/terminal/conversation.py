@@ -242,8 +242,11 @@ class Conversation:
         try:
             await self._opened.take(session)
         except SessionHeld as refusal:
-            if not await self._opened.take_from_holder(session, refusal, now=now):
-                await self.notice(f"{session.label} stays where it is.")
+            with self._display.awaiting(session):
+                is_here = await self._opened.take_from_holder(session, refusal, now=now)
+            if not is_here:
+                begun = " This is a new session." if self.session is None else ""
+                await self.notice(f"{session.label} stays where it is.{begun}")
                 return
         await self._welcome(session, here=here)
 

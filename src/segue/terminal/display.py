@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,6 +65,8 @@ class Display:
     def __init__(self, console: Console | PlainConsole, screen: Screen, *, echo: bool) -> None:
         """Set `echo` if user input must be printed because the prompt is erased."""
         self.session: Session | None = None
+        self._awaited: Session | None = None
+        """The session that is being resumed, while another process holds it."""
         self.moved = False
         """Whether another process has taken the session."""
         self.leaving_for: str | None = None
@@ -223,7 +226,7 @@ class Display:
         return await self._console.ask(question, LEAVING)
 
     def status(self, width: int) -> str:
-        session = self.session
+        session = self.session or self._awaited
         return status_line(
             title=session.name if session else "new session",
             model=self.model,
@@ -232,13 +235,26 @@ class Display:
             screen=replace(self._screen, width=width),
         )
 
+    @contextlib.contextmanager
+    def awaiting(self, session: Session) -> Generator[None]:
+        """The context in which another process holds the session that is being resumed. Nothing is
+        shown as working here meanwhile."""
+        was_busy = self._console.busy
+        self._awaited = session
+        self._console.busy = False
+        try:
+            yield
+        finally:
+            self._awaited = None
+            self._console.busy = was_busy
+
     # Helpers
 
     def _where(self, session: Session) -> str:
         address = session.address
         if address is None or address.platform is Platform.LOCAL:
             here = f"here, moving to {self.leaving_for}" if self.leaving_for else "here"
-            return "in another terminal" if self.moved else here
+            return here if session is self.session and not self.moved else "in another terminal"
         return f"on {address}"
 
     def _spoken(self, text: str) -> list[str]:
