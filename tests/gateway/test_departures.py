@@ -202,7 +202,7 @@ async def test_an_open_question_is_asked_where_the_session_goes(house: House, tm
         shown = await t.driver.until(
             lambda shown: any("May I do this?" in text for text in shown.texts), chat=t.there
         )
-        await settled(house, t.chat, "✗ Not done")
+        await settled(house, t.chat, "→ Handed off with the conversation")
         assert not (tmp_path / "made").exists()
         asked = next(m for m in shown.messages if "May I do this?" in m.text)
         await t.driver.press(t.anna, asked.id, "Allow")

@@ -45,6 +45,7 @@ _OUTCOMES = {
     Answer.NEVER: "✗ Not allowed",
     None: "✗ Not done",
 }
+_HANDED_OFF = "→ Handed off with the conversation"
 _TIMED_OUT = "There was no answer in time, so it was not done."
 _PREFIX = "a"
 SHOW = "w"
@@ -95,8 +96,15 @@ class Questions:
 
     def over(self, answer: Answer | None = None) -> None:
         """Close the open question: show the outcome and remove its buttons."""
+        self._close(_OUTCOMES[answer])
+
+    def handed_off(self) -> None:
+        """Close the open question: its turn goes on elsewhere, and asks again there."""
+        self._close(_HANDED_OFF)
+
+    def _close(self, outcome: str) -> None:
         if self._open is not None:
-            self._show_outcome(self._address, self._open, _OUTCOMES[answer])
+            self._show_outcome(self._address, self._open, outcome)
             self._open = None
 
 

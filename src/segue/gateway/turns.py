@@ -262,6 +262,7 @@ class ChatTurns:
             if not isinstance(ended, TurnPaused):
                 break
             if await self._move(held, running.interrupt):
+                questions.handed_off()
                 ended = ""  # the place it left gets a notice anyway
                 break
             said = None
