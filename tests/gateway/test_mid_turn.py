@@ -9,17 +9,20 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+import segue.store
 from segue.agent.models.base import Prompt
 from segue.config import Approvals
 from segue.core.address import Address, ChatType, Platform
 from segue.core.approval import Policy
 from segue.core.transcript import Message, Outcome, Role, ToolCall, spoken
 from segue.handoffs import delivery
+from segue.handoffs.progress import Completed
+from segue.handoffs.request import HandoffRequest, IfHeld, hand_off_session
 from segue.handoffs.values import Handoff, State
 from segue.store import transcripts
 from segue.testing.platform import Shape
 from segue.turns import hold, queries
-from tests.gateway.test_approvals import question
+from tests.gateway.test_approvals import numbered, question, settled
 from tests.harness.house import Desk, House, echoing
 from tests.turns.conftest import call
 
@@ -106,6 +109,35 @@ async def test_approvals_are_asked_there(house: House, tmp_path: Path):
         asked = await question(house, chat)
         assert not made.exists()
         await house.driver.press(house.anna, asked.id, "Allow")
+        await house.driver.message("result: here, 2", chat=chat)
+    assert made.read_text() == "2\n"
+
+
+async def test_a_handoff_to_where_the_session_is_asks_again_there(house: House, tmp_path: Path):
+    made = tmp_path / "made"
+    async with (
+        house.gateway(model=[answer]),
+        paused(house, writes(made, 1), writes(made, 2)) as desk,
+    ):
+        chat, _ = await moved(house, desk)
+        first = await question(house, chat)
+        request = HandoffRequest(Platform.TELEGRAM, if_held=IfHeld.WAIT)
+        async with await segue.store.open(house.url) as other:
+            steps = hand_off_session(other, desk.session.id, "a test", request)
+            assert any([isinstance(step, Completed) async for step in steps])
+        shown = await house.driver.until(
+            lambda s: len([text for text in s.texts if "May I do this?" in text]) == 2, chat=chat
+        )
+        again = next(m for m in reversed(shown.messages) if "May I do this?" in m.text)
+        assert again.thread == first.thread
+        assert numbered(again) != numbered(first)
+        await settled(house, chat, "→ Handed off with the conversation")
+        await house.driver.press_late(house.anna, first, "Allow")
+        await house.driver.until(
+            lambda s: any("That question is closed" in text for text in s.texts), chat=chat
+        )
+        assert not made.exists()
+        await house.driver.press(house.anna, again.id, "Allow")
         await house.driver.message("result: here, 2", chat=chat)
     assert made.read_text() == "2\n"
 

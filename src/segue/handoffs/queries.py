@@ -367,10 +367,10 @@ def complete(
     """Complete the handoff. This is the single commit point: before it nothing has moved, after it
     everything has.
 
-    The session moves to `address`, its epoch rises, the messages of the confirming turn are
-    appended and the drafts are queued. A paused turn gets an inbox entry there, which the session
-    has taken, so that a gateway continues it like a turn that a crash interrupted. The entry that
-    it had where it was is finished.
+    The session moves to `address`, its epoch rises, its open approvals become void, the messages of
+    the confirming turn are appended and the drafts are queued. A paused turn gets an inbox entry
+    there, which the session has taken, so that a gateway continues it like a turn that a crash
+    interrupted. The entry that it had where it was is finished.
 
     Return None if the claim is no longer the newest or the handoff was cancelled. Raise
     SessionError if the session continued elsewhere meanwhile. In both cases nothing changes.
@@ -398,6 +398,9 @@ def complete(
             " again from there."
         )
     displaced = bindings.rebind(tx, claimed.session_id, address, Origin.HANDOFF)
+    # Even where the session already was, its turn has closed the question that it asked there, and
+    # the turn that goes on asks a new one.
+    sessions.void_approvals(tx, claimed.session_id)
     lease = leases.acquire(tx, claimed.session_id, "a gateway", seconds=0, take_over=True)
     transcripts.append(tx, lease, messages, usage=usage)
     leases.release(tx, lease)

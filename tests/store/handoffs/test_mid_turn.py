@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import pytest
 
+from segue.approvals import queries as approvals
+from segue.approvals.queries import Approval
 from segue.core.address import Platform
-from segue.core.errors import PlatformLost
+from segue.core.approval import Answer
+from segue.core.errors import PlatformLost, UserError
 from segue.core.session import Lease, Session
 from segue.core.transcript import Message, Outcome
 from segue.handoffs import queries as handoffs
@@ -39,6 +42,10 @@ async def moved(store: Store, session: Session) -> None:
 
 async def begin(store: Store, lease: Lease, message: Message | None = None) -> TurnStart:
     return await store.write(queries.begin, lease, message, [], AT)
+
+
+async def asked(store: Store, lease: Lease) -> Approval:
+    return await approvals.ask(store, lease, SECOND.id, "print", "run it", TOPIC, seconds=60)
 
 
 async def test_the_moved_turn_has_an_inbox_entry_taken_by_the_session(
@@ -79,6 +86,24 @@ async def test_an_open_call_is_interrupted_once_the_turn_has_started_at_the_new_
     assert [m.outcome for m in start.repairs] == [Outcome.INTERRUPTED]
     [handoff] = await handoffs.history(store, session.id)
     assert handoff.mid_turn  # a process that checks only now still sees it
+
+
+async def test_a_handoff_to_where_the_session_is_closes_its_question_and_asks_again(
+    store: Store, session: Session
+):
+    await moved(store, session)
+    there = await leases.acquire(store, session.id, "a gateway")
+    await begin(store, there)
+    first = await asked(store, there)
+    await handoffs.request(store, session.id, TELEGRAM, lease=there, mid_turn=True)
+    claim = await handoffs.claim_next(store, [TELEGRAM])
+    assert claim is not None
+    assert await handoffs.complete(store, claim, address=TOPIC)
+    with pytest.raises(UserError, match="the conversation has moved on"):
+        await approvals.give(store, first.id, session.owner, TOPIC, Answer.NEVER)
+    again = await asked(store, await leases.acquire(store, session.id, "a gateway"))
+    assert again.id != first.id  # else its message would be one that was sent already
+    assert await approvals.waiting_at(store, TOPIC) == (again,)
 
 
 async def test_after_a_failed_handoff_the_open_calls_have_not_started(
