@@ -5,6 +5,7 @@
 // line: {"do": NAME, ...}. Each is answered with one line: {"found": ...} or {"error": TEXT}.
 
 import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
 
 const resolvers = () => {
     const made = {};
@@ -62,6 +63,11 @@ async function compare() {
     return emoji.sas.emoji;
 }
 
+/** Wait until the library knows the user's identity: it asks for it once it has seen the room. */
+async function identified(own, user) {
+    while (!(await own.userHasCrossSigningKeys(user))) await sleep(50);
+}
+
 const commands = {
     /** Sign in on a new device, and sign that with the user's own keys, which are made first. */
     async start({ url, user, password, recovery }) {
@@ -112,7 +118,7 @@ const commands = {
     /** Request the verification of a user, and return the emoji. */
     async verify({ user, room: id }) {
         const own = client.getCrypto();
-        await own.getUserDeviceInfo([user], true);
+        await identified(own, user);
         const sending = own.requestVerificationDM(user, id);
         requested = sending.catch(() => undefined);
         request = await sending;
