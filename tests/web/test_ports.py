@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import socket
+import struct
 from collections.abc import Generator
 from pathlib import Path
 
@@ -159,6 +160,8 @@ async def test_a_page_does_not_move_if_another_account_uses_its_port(tmp_path: P
         await adapter.close()
 
 
+NO_PROTOCOL = 31
+"""A protocol of netlink that no kernel has."""
 TABLE = """\
   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:2256 00000000:0000 0A 00000000:00000000 00:00000000 00000000  {uid}        0 2 1
@@ -171,7 +174,8 @@ TABLE = """\
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The kernel's table: our own process listens on 8790 and has connected to it, and so have
-    another account and root."""
+    another account and root. The kernel finds no socket without it."""
+    monkeypatch.setattr("segue.system.accounts._SOCK_DIAG", NO_PROTOCOL)
     path = tmp_path / "tcp"
     path.write_text(TABLE.format(uid=os.getuid(), other=os.getuid() + 1))
     monkeypatch.setattr("segue.system.accounts.TABLES", (tmp_path / "none", path))
@@ -192,6 +196,27 @@ def test_the_account_of_a_connection_is_found():
         assert accounts.is_foreign(("127.0.0.1", port), here) is is_foreign
     assert not accounts.is_foreign(("127.0.0.2", 8792), here)
     assert not accounts.is_foreign(("192.168.1.2", 8792), ("192.168.1.3", 8790))
+
+
+@pytest.mark.parametrize("is_reset", [False, True])
+def test_a_closed_connection_is_of_no_account_and_needs_no_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_reset: bool
+):
+    """Strangers who connect and close at once would make the server read the table each time, and
+    the kernel says that root owns what they have closed."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        here = server.getsockname()
+        made = socket.create_connection(here)
+        peer = made.getsockname()
+        assert accounts.connected(peer, here) == {os.getuid()}
+        ends = f"0100007F:{peer[1]:04X} 0100007F:{here[1]:04X}"
+        table = tmp_path / "tcp"
+        table.write_text(f"0: {ends} 01 00000000:00000000 00:00000000 00000000 {NOBODY} 0 4 1\n")
+        monkeypatch.setattr("segue.system.accounts.TABLES", (table,))
+        if is_reset:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        made.close()
+        assert accounts.connected(peer, here) == frozenset()
 
 
 @as_root
