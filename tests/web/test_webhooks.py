@@ -204,8 +204,11 @@ async def test_too_large_a_body_is_refused_before_it_is_sent(door: Door, hook: R
 
 async def test_a_body_in_too_many_chunks_is_refused(door: Door, hook: Recorder):
     hook.webhook_rules = WebhookRules(body_limit=1_000_000)
-    assert (await sent(door, post(b"x" * 5000, chunk=1))).status == 413
+    assert (await sent(door, post(b"x" * 600, chunk=1))).status == 413
+    assert (await sent(door, post(b"x" * 200_000, chunk=99))).status == 413
     assert hook.requests == []
+    assert (await sent(door, post(b"x" * 512, chunk=1))).status == 200
+    assert (await sent(door, post(b"x" * 900_000, chunk=256))).status == 200
 
 
 async def test_a_slow_body_times_out(door: Door, hook: Recorder, monkeypatch: pytest.MonkeyPatch):

@@ -36,8 +36,12 @@ OPENING = 10.0
 a response to be read, and for a WebSocket to be authenticated."""
 _IDLE = 5
 """Seconds that a connection stays open without a request."""
-_CHUNKS = 4096
-"""Maximum chunks of a body. Parsing millions of tiny ones would block the event loop."""
+_SMALL_CHUNKS = 512
+_CHUNK_SIZE = 256
+"""The chunks of a body beyond _SMALL_CHUNKS have at least this size on average. Parsing thousands
+of tiny ones would block the event loop."""
+_FRAMES = 4096
+"""Maximum frames of a message."""
 _UNPROVEN = 16 * 1024
 """Maximum bytes that a WebSocket may send before it is authenticated. Each frame takes memory,
 even an empty one."""
@@ -145,16 +149,20 @@ class RequestParser(h11.Connection):
         self.refusal = HTTPStatus.BAD_REQUEST
         """How to answer the request that was not accepted."""
         self._chunks = 0
+        self._size = 0
+        """Of the body so far."""
 
     def next_event(self) -> Any:
         try:
             event = super().next_event()
             if isinstance(event, h11.Request):
                 self._chunks = 0
+                self._size = 0
                 _check(event)
             elif isinstance(event, h11.Data):
                 self._chunks += event.chunk_start
-                if self._chunks > _CHUNKS:
+                self._size += len(event.data)
+                if self._chunks > _SMALL_CHUNKS + self._size // _CHUNK_SIZE:
                     raise _error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         except h11.RemoteProtocolError as error:
             self.refusal = HTTPStatus(error.error_status_hint)
@@ -416,7 +424,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
     def handle_cont(self, event: Frame) -> None:
         super().handle_cont(event)
-        if len(self.frames) > _CHUNKS:  # empty ones count to no limit of bytes
+        if len(self.frames) > _FRAMES:  # empty ones count to no limit of bytes
             self.go_away(CloseCode.MESSAGE_TOO_BIG)
 
     def prove(self) -> None:
