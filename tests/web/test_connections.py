@@ -263,7 +263,9 @@ async def test_an_upgrade_that_the_websocket_library_does_not_accept_is_refused(
     raw = get(door, "/live", origin).removesuffix(b"\r\n") + odd + b"\r\n"
     assert await answers(door, raw) == [400]
     many = "X: x\r\n" * 200
-    assert await answers(door, get(door, "/live", f"{origin}{UPGRADE}{many}")) == []
+    assert await answers(door, get(door, "/live", f"{origin}{UPGRADE}{many}")) == [431]
+    long = f"X: {'x' * 9000}\r\n"
+    assert await answers(door, get(door, "/live", f"{origin}{UPGRADE}{long}")) == [431]
     assert [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING] == []
 
 

@@ -12,6 +12,7 @@ from starlette.websockets import WebSocket
 from websockets.datastructures import Headers
 from websockets.exceptions import InvalidHeader
 from websockets.frames import CloseCode
+from websockets.http11 import MAX_LINE_LENGTH, MAX_NUM_HEADERS
 from websockets.http11 import Request as Handshake
 from websockets.server import ServerProtocol
 
@@ -113,6 +114,8 @@ def _handshake_refusal(request: Request) -> Response | None:
         raise Refused(HTTPStatus.BAD_REQUEST)
     if versions and versions != [_VERSION]:
         raise Refused(HTTPStatus.UPGRADE_REQUIRED, {**_UPGRADE, "Sec-WebSocket-Version": _VERSION})
+    if len(request.headers) > MAX_NUM_HEADERS or _has_long_line(request):
+        raise Refused(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
     try:
         headers = Headers(request.headers.items())
     except InvalidHeader as error:
@@ -126,6 +129,11 @@ def _handshake_refusal(request: Request) -> Response | None:
 
 
 _UPGRADE = {"Upgrade": "websocket", "Connection": "Upgrade, close"}
+
+
+def _has_long_line(request: Request) -> bool:
+    """Whether `websockets` would not read a header."""
+    return any(len(name) + len(value) + 4 > MAX_LINE_LENGTH for name, value in request.headers.raw)
 
 
 def _has_body(request: Request) -> bool:
