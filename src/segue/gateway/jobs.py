@@ -16,8 +16,6 @@ from functools import partial
 from pathlib import Path
 
 from segue import config
-from segue.agent.tools import files
-from segue.agent.tools.base import Workplace
 from segue.approvals.questions import Questions, fenced
 from segue.core import events, provenance
 from segue.core.address import Address
@@ -192,20 +190,11 @@ class JobRunner:
         if claim.job.only_if is None or claim.run.seen is not None:
             return True
         async with self._heartbeat(claim):
-            seen = await conditions.check(
-                claim.job.only_if, self._workplace(claim.job), self._environment
-            )
+            place = conditions.workplace(claim.job, self._context.settings)
+            seen = await conditions.check(claim.job.only_if, place, self._environment)
         checked = await runs.check(self._store, claim, seen)
         running.claim = checked or claim
         return checked is not None
-
-    def _workplace(self, job: Job) -> Workplace:
-        settings = self._context.settings
-        return Workplace(
-            cwd=Path(job.cwd or Path.home()),
-            private_network=settings.private_network,
-            private=files.private_files(Path.home(), config.private_places(settings)),
-        )
 
     def _heartbeat(self, claim: Claim) -> contextlib.AbstractAsyncContextManager[None]:
         beat = partial(runs.heartbeat, self._store, claim)

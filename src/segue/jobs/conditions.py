@@ -13,11 +13,13 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from segue.agent.tools import search, shell
+from segue import config
+from segue.agent.tools import files, search, shell
 from segue.agent.tools.base import ToolFailed, Workplace, clean, shorten
+from segue.config import Settings
 from segue.core.errors import UserError
 from segue.core.text import one_line
-from segue.jobs.values import EXCERPT_LIMIT, Condition, ConditionKind, Seen
+from segue.jobs.values import EXCERPT_LIMIT, Condition, ConditionKind, Job, Seen
 
 COMMAND_SECONDS = 60
 MAX_BYTES = 16 * 1024 * 1024
@@ -25,16 +27,25 @@ MAX_BYTES = 16 * 1024 * 1024
 _REASON_LIMIT = 200
 
 
-async def check(condition: Condition, workplace: Workplace, environment: dict[str, str]) -> Seen:
+def workplace(job: Job, settings: Settings) -> Workplace:
+    """Return where the job's condition is checked."""
+    return Workplace(
+        cwd=Path(job.cwd or Path.home()),
+        private_network=settings.private_network,
+        private=files.private_files(Path.home(), config.private_places(settings)),
+    )
+
+
+async def check(condition: Condition, place: Workplace, environment: dict[str, str]) -> Seen:
     """Return what there is to see now. Raise UserError if that cannot be found out."""
     try:
         match condition.kind:
             case ConditionKind.COMMAND:
-                return await _command(condition.target, workplace, environment)
+                return await _command(condition.target, place, environment)
             case ConditionKind.PAGE:
-                return await _page(condition.target, workplace)
+                return await _page(condition.target, place)
             case ConditionKind.FILE:
-                return await asyncio.to_thread(_file, condition.target, workplace)
+                return await asyncio.to_thread(_file, condition.target, place)
     except (ToolFailed, OSError, RuntimeError) as error:  # a loop of links
         reason = str(error).rstrip(".")
         raise UserError(
@@ -43,35 +54,35 @@ async def check(condition: Condition, workplace: Workplace, environment: dict[st
         ) from error
 
 
-async def _command(command: str, workplace: Workplace, environment: dict[str, str]) -> Seen:
-    done = await shell.execute(command, workplace.cwd, environment, COMMAND_SECONDS)
+async def _command(command: str, place: Workplace, environment: dict[str, str]) -> Seen:
+    done = await shell.execute(command, place.cwd, environment, COMMAND_SECONDS)
     if not done.is_ok:
         raise ToolFailed(one_line(f"{done.note} {done.text}", _REASON_LIMIT))
     return _seen(done.digest, done.text)
 
 
-async def _page(url: str, workplace: Workplace) -> Seen:
+async def _page(url: str, place: Workplace) -> Seen:
     from segue.agent.tools import fetch  # noqa: PLC0415 - httpx2 takes a while
 
-    page = await fetch.read(url, workplace)
+    page = await fetch.read(url, place)
     if not page.is_ok:
         raise ToolFailed(one_line(f"it answers with status {page.status}", _REASON_LIMIT))
     return _seen(_digest(" ".join(page.text.split())), page.text)
 
 
-def _file(name: str, workplace: Workplace) -> Seen:
-    path = (workplace.cwd / Path(name).expanduser()).resolve()
+def _file(name: str, place: Workplace) -> Seen:
+    path = (place.cwd / Path(name).expanduser()).resolve()
     try:
         status = path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return _seen("", "[it is not there]")
     if stat.S_ISDIR(status.st_mode):
-        listed = "\n".join(_entries(path, workplace))
+        listed = "\n".join(_entries(path, place))
         return _seen(_digest(f"folder\n{listed}"), listed)
     if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
         return _seen(_digest(_facts(status)), _facts(status))
     data = _contents(path)
-    is_text = b"\0" not in data and not workplace.private.holds(str(path))
+    is_text = b"\0" not in data and not place.private.holds(str(path))
     return _seen(_digest(data), data.decode(errors="replace") if is_text else "[not shown]")
 
 
@@ -86,9 +97,9 @@ def _contents(path: Path) -> bytes:
         os.close(file)
 
 
-def _entries(folder: Path, workplace: Workplace) -> Iterator[str]:
+def _entries(folder: Path, place: Workplace) -> Iterator[str]:
     try:
-        for name, is_folder in search.walk(folder, "**/*", workplace.private):
+        for name, is_folder in search.walk(folder, "**/*", place.private):
             if is_folder:
                 yield f"{name}/"
                 continue
