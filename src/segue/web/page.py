@@ -76,7 +76,7 @@ class WebPage:
         if path not in self._files:
             raise Refused(HTTPStatus.NOT_FOUND)
         headers = safe_headers(host)
-        if _has_body(request):  # which nobody reads
+        if _has_body(request):  # which is not read
             headers |= CLOSE
         return self._files[path].answer(request.headers, headers)
 
