@@ -141,8 +141,9 @@ def _meanings(name: str, *, exact: bool) -> Iterable[tuple[str, dict[str, Any]]]
     yield "s.id = :id", {"id": text(name)}
     base, number = split_title(text(name).strip())
     if exact or base != text(name).strip():
+        # One at most. Without the limit, PostgreSQL expects more, and reads all bindings for them.
         yield (
-            "s.title IS NOT NULL AND s.lineage = :base AND s.lineage_no = :no",
+            "s.title IS NOT NULL AND s.lineage = :base AND s.lineage_no = :no LIMIT 1",
             {"base": lineage_key(base), "no": number},
         )
     if not exact:
